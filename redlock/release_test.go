@@ -2,8 +2,14 @@ package redlock_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"net"
+	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -207,5 +213,100 @@ func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
 		c.servers[2].Restart(true)
 		assert.Zero(t, nodes[2].Drain(ctx))
 		assert.Zero(t, c.keys())
+	})
+}
+
+// cut is a connection on which what was sent arrives, and nothing can be written any more.
+type cut struct {
+	net.Conn
+	off *atomic.Bool
+}
+
+func (c cut) Write(b []byte) (int, error) {
+	if c.off.Load() {
+		_ = c.Close()
+		return 0, syscall.ECONNRESET
+	}
+	return c.Conn.Write(b)
+}
+
+// cutting makes connections to masters that can be cut off.
+func (c *cluster) cutting(off []atomic.Bool) redlock.Option {
+	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		i := slices.Index(c.servers.Endpoints(), address)
+		if off[i].Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		conn, err := c.servers.Dial(ctx, network, address)
+		return cut{conn, &off[i]}, err
+	}))
+}
+
+// keepsForTheCutOff takes a lock of which one master was cut off behind its vote, and releases it.
+func (c *cluster) keepsForTheCutOff(l *redlock.Locker, off []atomic.Bool, acquired <-chan *redlock.Lock) {
+	c.t.Helper()
+	lock := <-acquired
+	at := 0
+	for at < len(off)-1 && !off[at].Load() {
+		at++
+	}
+	require.True(c.t, off[at].Load())
+	c.unlock(lock)
+	assert.NotZero(c.t, l.Stats().Nodes[at].Kept, "the release is kept")
+	setAll(off, false)
+	time.Sleep(time.Second)
+	assert.Zero(c.t, l.Stats().Nodes[at].Kept)
+	assert.Empty(c.t, c.holders(lock.Name())[at])
+}
+
+// The question that confirms the vote cannot be sent any more.
+func TestAVoteThatWasHandedOverIsNotForgotten(t *testing.T) {
+	everywhere := kinds()[0]
+	everywhere.what = "a place at every node"
+	everywhere.wait = func(ctx context.Context, l *redlock.Locker, _ ...redlock.LockOption) (*redlock.Lock, error) {
+		return redlock.LockOvertaken(ctx, l, "a")
+	}
+	test := func(t *testing.T, c *cluster, k kind) {
+		t.Helper()
+		off := make([]atomic.Bool, 3)
+		l := c.locker(c.cutting(off))
+		holder := c.allOf(k, c.locker())
+		got := c.queue(k, l, redlock.WithTTL(time.Minute))
+		var once atomic.Bool
+		for i, server := range c.servers {
+			server.OnCommand(func(fake.Command) {
+				if value, _, _ := server.Get(k.name); value != "" && value != holder.Value() && once.CompareAndSwap(false, true) {
+					off[i].Store(true)
+				}
+			})
+		}
+		c.unlock(holder)
+		c.keepsForTheCutOff(l, off, got)
+	}
+	eachKind(t, 3, test)
+	runBubble(t, everywhere.what, 3, func(t *testing.T, c *cluster) { test(t, c, everywhere) })
+}
+
+// A waiter that asks one master first, then asks all for the slot that it gave.
+func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		off := make([]atomic.Bool, 3)
+		l := c.locker(c.cutting(off))
+		s := c.permits("s", 1)
+		c.unlock(c.permit(s)) // the masters know the number
+		c.set("s#1", "DIEDAAAAAAAAAAAAAAAAAAAAAA", 2*time.Second)
+		waits, err := l.Semaphore("s", 1)
+		require.NoError(t, err)
+		got := c.queued(func() (*redlock.Lock, error) { return waits.Acquire(c.within(patience), redlock.WithTTL(time.Minute)) })
+		var once atomic.Bool
+		for i, server := range c.servers {
+			server.OnCommand(func(cmd fake.Command) {
+				value, _, _ := server.Get("s#1")
+				if strings.HasPrefix(cmd.Args[0], "EVAL") && value != "" && slices.Contains(cmd.Args, value) && once.CompareAndSwap(false, true) {
+					off[i].Store(true)
+				}
+			})
+		}
+		c.keepsForTheCutOff(l, off, got)
 	})
 }

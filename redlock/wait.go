@@ -102,7 +102,9 @@ func (c *call) Attempt() wait.Attempt {
 func (c *call) Begin(a wait.Attempt, now clock.Instant) { lockIn(a).begin(now, c.maxHold) }
 
 // SendSlot asks all nodes for a slot of a semaphore.
-func (c *call) SendSlot(a wait.Attempt, slot int) *round.Round { return lockIn(a).sendOne(c, slot, 0) }
+func (c *call) SendSlot(a wait.Attempt, slot int, before quorum.NodeSet) *round.Round {
+	return lockIn(a).sendOne(c, slot, before)
+}
 
 // Finish waits for the verdict of an attempt's round.
 func (c *call) Finish(ctx context.Context, a wait.Attempt, r *round.Round) error {

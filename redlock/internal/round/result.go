@@ -43,6 +43,16 @@ func (r *Round) mayHoldLocked() quorum.NodeSet {
 	return r.touched.Or(r.rare.before)
 }
 
+// Doubt says that nodes may have our value since before the round, as far as their votes do not tell
+// otherwise.
+func (r *Round) Doubt(nodes quorum.NodeSet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if nodes = nodes.Minus(r.votes.Granted.Or(r.votes.Refused)); !nodes.Empty() {
+		r.rareLocked().before |= nodes
+	}
+}
+
 // Reached returns the nodes that have executed the request, may have, or may yet: all except those
 // that certainly have not.
 func (r *Round) Reached() quorum.NodeSet {

@@ -252,6 +252,9 @@ func (r *Round) Complete(node int, reply any, err error) {
 	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.askedLocked(node).Script == nil || !midway(err))) {
 		r.touched.Remove(node)
 	}
+	if v == quorum.Refused && r.rare != nil && r.rare.choice == nil {
+		r.rare.before.Remove(node) // it ran what it was asked before this
+	}
 	stray := false
 	if r.rare != nil && r.rare.choice != nil {
 		v, stray = r.chooseLocked(node, v, reply)

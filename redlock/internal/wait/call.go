@@ -26,8 +26,9 @@ type Call interface {
 	// Begin says that a round of an attempt begins now: its validity counts from here.
 	Begin(a Attempt, now clock.Instant)
 
-	// SendSlot begins a round for one slot of a semaphore, and sends it.
-	SendSlot(a Attempt, slot int) *round.Round
+	// SendSlot begins a round for one slot of a semaphore, and sends it. Before are the nodes that
+	// may have given the attempt one already.
+	SendSlot(a Attempt, slot int, before quorum.NodeSet) *round.Round
 
 	// Finish waits for the verdict of a round. Afterwards the lock is held, or the attempt undone.
 	Finish(ctx context.Context, a Attempt, r *round.Round) error

@@ -82,6 +82,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got Attempt, err error, done b
 		w.slowNode = w.clock.Now().Sub(w.began) > LateAfter
 		placed |= r.Reached()
 		if v != quorum.Denied || ended != nil {
+			r.Doubt(placed) // they may have handed us their votes since we asked last
 			return a, w.call.Finish(ctx, a, r), true
 		}
 		if w.seesOthers() { // their releases hand nothing over, see pause.go

@@ -134,7 +134,7 @@ func (s *stay) judge(r *round.Round, answered bool) (late bool) {
 func (s *stay) useVote(answer *wire.WaitReply) *round.Round {
 	switch {
 	case answer.Slot != 0:
-		return s.call.SendSlot(s.a, answer.Slot)
+		return s.call.SendSlot(s.a, answer.Slot, quorum.Only(s.pilot))
 	case s.astray():
 		return nil
 	}
@@ -153,7 +153,7 @@ func (s *stay) useHanded(ctx context.Context) *round.Round {
 	case s.slots > 0 && (slot < 1 || slot > s.slots) || s.astray(): // anybody may have sent the message
 		return nil
 	case s.slots > 0:
-		return s.call.SendSlot(s.a, slot)
+		return s.call.SendSlot(s.a, slot, quorum.Only(s.pilot))
 	default:
 		return s.confirm(ctx)
 	}
@@ -181,7 +181,7 @@ const (
 // confirm asks all nodes: the pilot to confirm the vote that was handed over, the others for
 // theirs.
 func (s *stay) confirm(ctx context.Context) *round.Round {
-	var before quorum.NodeSet // nodes that may have our value since an earlier round
+	before := quorum.Only(s.pilot) // nodes that may have our value already
 	for pause := lateMin; ; pause *= 2 {
 		r := s.askWithPilot(true, round.Spec{Before: before})
 		if !s.a.Announced() || len(s.names) > 1 || pause > lateMax {

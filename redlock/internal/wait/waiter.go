@@ -173,7 +173,7 @@ func (w *waiter) attempt(ctx context.Context) (Attempt, error) {
 	w.slot = 0
 	if slot != 0 {
 		a := w.call.Attempt()
-		return w.conclude(ctx, a, w.call.SendSlot(a, slot))
+		return w.conclude(ctx, a, w.call.SendSlot(a, slot, 0))
 	}
 	if w.wantsPlaces() {
 		if got, err, done := w.takePlaces(ctx); done {
