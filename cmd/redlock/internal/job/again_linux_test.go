@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
 	process "github.com/redquorum/redquorum/internal/proof/servers/child"
 )
@@ -62,8 +64,20 @@ func runLeave(self *process.Self) {
 
 func TestWhatHasLeftTheGroupEndsBeforeTheCommandIsOver(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "pid")
-	p := process.Start(t, process.Command("leave", file))
+	leavesNothing(t, process.Command("leave", filepath.Join(t.TempDir(), "pid")))
+}
+
+// What is left has become a child, and the kernel knows the numbers of children.
+func TestWhatHasLeftTheGroupEndsWithoutProc(t *testing.T) {
+	t.Parallel()
+	leavesNothing(t, clitest.WithoutProc(t, process.Command("leave", filepath.Join(t.TempDir(), "pid"))))
+}
+
+// leavesNothing starts a command that plays runLeave, and looks whether what it leaves has ended.
+func leavesNothing(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	file := cmd.Args[len(cmd.Args)-1]
+	p := process.Start(t, cmd)
 	assert.Equal(t, "3", p.Next(t))
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

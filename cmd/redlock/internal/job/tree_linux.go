@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -33,6 +34,9 @@ func (*tree) plant(*os.ProcAttr) (started func()) {
 	if inherited == nil {
 		inherited = map[int]uint64{}
 		ours, _ := pgroup.Children()
+		if !pgroup.Shown() {
+			ours = pgroup.Near(os.Getpid())
+		}
 		for _, p := range ours {
 			inherited[p.PID] = p.Start
 		}
@@ -43,6 +47,15 @@ func (*tree) plant(*os.ProcAttr) (started func()) {
 func isInherited(p pgroup.Process) bool {
 	start, is := inherited[p.PID]
 	return is && start == p.Start
+}
+
+// descendants returns what descends from the command. False means that these are not all. Without
+// /proc it has only our own children: what has lost its parents becomes one.
+func (c *child) descendants() ([]pgroup.Process, bool) {
+	if !pgroup.Shown() {
+		return slices.DeleteFunc(pgroup.Near(c.pid), isInherited), false
+	}
+	return pgroup.Descendants(isInherited)
 }
 
 // gone reports whether nothing of the command is left.
@@ -79,7 +92,7 @@ func (c *child) signal(s syscall.Signal) error {
 	grouped := !c.ended() || pgroup.Childless() && c.escaped()
 	var all []pgroup.Process
 	if s == syscall.SIGTERM || s == syscall.SIGSTOP || !grouped {
-		all, _ = pgroup.Descendants(isInherited) // first: some of it changes its parent now
+		all, _ = c.descendants() // first: some of it changes its parent now
 	}
 	var failed error
 	if grouped { // at once, and none of them gets away by a fork
@@ -140,9 +153,9 @@ func (c *child) kill(grouped bool) (failed error) {
 	}
 	for fresh := true; fresh; {
 		fresh = false
-		all, _ := pgroup.Descendants(isInherited)
+		all, _ := c.descendants()
 		for _, p := range all {
-			if grouped && p.Group == c.pid || c.tree.killed[p.PID] == p.Start {
+			if start, was := c.tree.killed[p.PID]; grouped && p.Group == c.pid || was && start == p.Start {
 				continue
 			}
 			fresh = true
@@ -153,12 +166,22 @@ func (c *child) kill(grouped bool) (failed error) {
 	return failed
 }
 
+// Unseen says what a command may do unseen on this machine; empty if nothing.
+func Unseen() string {
+	if pgroup.Shown() {
+		return ""
+	}
+	return "/proc is missing, or that of another PID namespace: what leaves the process group of the command (setsid, " +
+		"timeout, daemons) is waited for, but may get no signal, and after a loss run on beside the next holder " +
+		"(mount /proc, or give --detach if nothing that matters leaves the group)"
+}
+
 // left names what is left for people.
 func (c *child) left() string {
 	if c.detach {
 		return ""
 	}
-	all, _ := pgroup.Descendants(isInherited)
+	all, _ := c.descendants()
 	switch len(all) {
 	case 0:
 		return ""
@@ -169,13 +192,14 @@ func (c *child) left() string {
 	}
 }
 
-// still reports whether nothing executes, and nothing was forked since the last time.
+// still reports whether nothing executes, and nothing was forked since the last time. What cannot be
+// seen does not stand still: the lock must be renewed for it.
 func (c *child) still() bool {
 	if c.detach {
 		return pgroup.Still(c.pid)
 	}
-	all, _ := pgroup.Descendants(isInherited)
-	still := len(all) == c.tree.seen
+	all, known := c.descendants()
+	still := known && len(all) == c.tree.seen
 	c.tree.seen = len(all)
 	for _, p := range all {
 		still = still && p.Still()
@@ -193,6 +217,6 @@ func (c *child) ending() time.Duration {
 	}
 	clk := clock.System()
 	began := clk.Now()
-	all, _ := pgroup.Descendants(isInherited)
+	all, _ := c.descendants()
 	return 2*clk.Now().Sub(began) + time.Duration(len(all))*endingEach
 }

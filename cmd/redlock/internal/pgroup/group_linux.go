@@ -75,10 +75,9 @@ func zombie(state byte) bool { return state == 'Z' || state == 'X' }
 // thread has ended looks like a zombie while its other threads run. Not all are known where /proc
 // shows the processes of another container, or hides those of other users (hidepid).
 func groupIs(group int, so func(state byte) bool) (is, known bool) {
-	self, _, found := ReadStat("self")
 	_, _, all := ReadStat("1")
 	entries, err := os.ReadDir("/proc")
-	if !found || self != os.Getpid() || err != nil {
+	if !Shown() || err != nil {
 		return true, false
 	}
 	for _, e := range entries {

@@ -1,6 +1,7 @@
 package pgroup
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -26,8 +27,9 @@ func TestDescendantsAreFoundInWhateverGroupOrSession(t *testing.T) {
 	require.True(t, ok)
 	for i, p := range tree[1:] {
 		assert.Equal(t, tree[i].PID, p.parent, "parents come first")
-		same := found(list, tree[i])
+		same, seen := found(list, tree[i])
 		require.Len(t, same, 1)
+		assert.True(t, seen)
 		assert.Equal(t, p.PID, same[0].PID)
 	}
 	assert.NotEqual(t, tree[0].Group, tree[2].Group)
@@ -51,4 +53,12 @@ func TestAProcessThatHasTheNumberOfAnotherIsNotSignalled(t *testing.T) {
 	assert.True(t, now.Stopped(), "it is alive")
 	require.NoError(t, p.Signal(syscall.SIGKILL))
 	clitest.WaitFor(t, "its end", func() bool { return Dead(p.Group) })
+}
+
+func TestNumbersOfNoProcessAreNobodys(t *testing.T) {
+	t.Parallel()
+	for _, pid := range []int{0, -1, 1 << 30, os.Getppid()} {
+		p, ok := child(pid)
+		assert.False(t, ok, "%v", p)
+	}
 }

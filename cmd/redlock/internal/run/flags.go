@@ -116,6 +116,9 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 	if err != nil {
 		return messages.End("not-run", err)
 	}
+	if unseen := job.Unseen(); unseen != "" && !f.detach {
+		messages.Warn("no-proc", "%s", unseen)
+	}
 	signals := make(chan os.Signal)
 	job.Notify(signals, job.EndingSignals)
 	opts = append(opts, redlock.WithTTL(f.ttl))

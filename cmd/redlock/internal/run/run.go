@@ -42,7 +42,7 @@ With --shared the lock is that of a reader: any number of commands with --shared
 beside a command without it, which is a writer. Who came first is served first, so readers wait
 behind a writer that waits.
 
-The events of --json are waiting, degraded, taken, misnamed, no-quorum, interrupted, not-run,
+The events of --json are no-proc, waiting, degraded, taken, misnamed, no-quorum, interrupted, not-run,
 left-running, not-ended, not-stopped, lost, not-signalled, not-released, not-delivered and dropped.
 
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
