@@ -87,7 +87,7 @@ type Identity struct {
 	RunID   string // of the server process; empty if INFO is denied or has none
 	Product string // "redis", "valkey" and the like, in lower case; empty if unknown
 	Version string // of the product; empty if unknown
-	Durable bool   // every command is on disk before it is answered; false if CONFIG GET is denied
+	Durable bool   // a restart loses nothing (docs/operations.md, Restarts); false if that cannot be seen
 	ReplID  string // of the replication history; empty if INFO has none
 }
 

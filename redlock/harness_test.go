@@ -366,7 +366,7 @@ func ofHandshake(args []string) bool {
 		return true
 	}
 	switch args[0] {
-	case "CLIENT", "INFO", "PING", "SCRIPT", "CONFIG":
+	case "ACL", "CLIENT", "INFO", "PING", "SCRIPT", "CONFIG":
 		return true
 	case "EVAL", "EVALSHA":
 		return args[2] == "0"

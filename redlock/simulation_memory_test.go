@@ -216,6 +216,7 @@ func becomesDurable(s *simulation, f *fault) {
 func setDurable(server *fake.Node) {
 	server.SetConfig("appendonly", "yes")
 	server.SetConfig("appendfsync", "always")
+	server.SetConfig("aof-load-truncated", "no")
 }
 
 // followsAnother is REPLICAOF another master, of this cluster or another one, and back. Connections

@@ -139,15 +139,17 @@ func (c *conn) handshake(n *Node, username, password string) error {
 		info("replication", func(text string) { refuse(c.takeReplication(text)) }),
 		info("cluster", func(text string) { refuse(takeCluster(text)) }),
 		info("memory", func(text string) { refuse(takeMemoryLimit(text)) }),
-		optional(c.takePersistence, Command("CONFIG", "GET", "*append*")),
 		optional(c.takeBacklog, Command("CONFIG", "GET", "repl-backlog-ttl")),
 	)
+	var kept persistence
+	steps = append(steps, kept.steps()...)
 	var scripts trial
 	steps = append(steps, scripts.steps()...)
 	steps = append(steps, optional(func(reply any) bool { return reply == "PONG" }, Command("PING")))
 	if err := c.exchange(steps); err != nil {
 		return hidePassword(err, password)
 	}
+	kept.judge(&c.identity)
 	refuse(scripts.verdict())
 	c.mayLoad, c.mayEval = scripts.load == nil, scripts.full == nil
 	return refused

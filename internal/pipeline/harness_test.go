@@ -235,7 +235,7 @@ func acceptPassword(server *fake.Node) { replyTo(server, named("AUTH"), "+OK\r\n
 func (h *harness) executed() (names []string) {
 	for _, c := range h.server.Commands() {
 		switch c.Args[0] {
-		case "CLIENT", "INFO", "AUTH", "SELECT", "CONFIG":
+		case "ACL", "CLIENT", "INFO", "AUTH", "SELECT", "CONFIG":
 			if c.Args[1] != "KILL" {
 				continue
 			}

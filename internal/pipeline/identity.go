@@ -23,12 +23,18 @@ type Identity struct {
 	// connection was made. A server's uptime follows its wall clock; a negative one counts as zero.
 	// Meaningless if the server is unidentified.
 	Started clock.Instant
-	// Durable: the server reports that it writes every command to disk before it answers
-	// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), so a restart loses
-	// nothing. False if CONFIG GET is denied.
+	// Durable: a restart loses nothing. The server reports that it writes every command to disk
+	// before it answers (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), loads no
+	// log without its end (aof-load-truncated no), and loads all of it (Unloaded). False if one of
+	// these cannot be seen.
 	Durable bool
-	// TellsDurable: CONFIG GET is allowed.
+	// TellsDurable: all could be seen that Durable depends on.
 	TellsDurable bool
+	// Unloaded is why a restart loads only a part of what scripts wrote: in the server's words, what
+	// the default user may not do. Empty if the server loads all, or if that is not known.
+	Unloaded string
+	// UnknownLoading: whether the server loads all cannot be seen (ACL DRYRUN is denied).
+	UnknownLoading bool
 	// ReplID is the id of the server's replication history; empty if INFO has none. It changes when
 	// a replica becomes a master, and when a master has been without replicas for long.
 	ReplID string
@@ -215,19 +221,5 @@ func (c *conn) takeBacklog(reply any) bool {
 			c.identity.BacklogTTL = time.Duration(min(seconds, int64(maxUptime/time.Second))) * time.Second
 		}
 	}
-	return ok
-}
-
-// takePersistence reads CONFIG GET *append*.
-func (c *conn) takePersistence(reply any) bool {
-	pairs, ok := reply.([]any)
-	config := map[string]string{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, _ := pairs[i].([]byte)
-		value, _ := pairs[i+1].([]byte)
-		config[string(name)] = string(value)
-	}
-	c.identity.TellsDurable = ok && config["appendonly"] != ""
-	c.identity.Durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] != "yes"
 	return ok
 }

@@ -167,16 +167,13 @@ func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 		assert.Equal(t, "one", second.Memory.Marker)
 		assert.Greater(t, second.Connection, first.Connection)
 
-		h.server.SetConfig("appendonly", "yes")
-		h.server.SetConfig("appendfsync", "always")
+		makeDurable(h.server)
 		h.server.ReplicateFromSnapshot()
 		h.server.Promote()
 		third := again()
 		assert.NotEqual(t, first.ReplID, third.ReplID)
 		assert.True(t, third.Promoted)
 		assert.True(t, third.Durable)
-		h.server.SetConfig("no-appendfsync-on-rewrite", "yes")
-		assert.False(t, again().Durable)
 
 		h.server.Kill()
 		synctest.Wait()

@@ -293,6 +293,7 @@ const version = "7.0.15"
 func serverCommands() []command {
 	return []command{
 		{name: "info", arity: -1, run: info},
+		{name: "acl", arity: -2, run: acl, noScript: true},
 		{name: "config", arity: -3, run: config, noScript: true},
 		{name: "time", arity: 1, run: serverTime},
 	}
@@ -359,8 +360,30 @@ func info(n *Node, _ *session, args []string) reply {
 	return bulk(text.String())
 }
 
+// LimitDefaultUser takes from the default user the right to any key, as "user default off" does. A
+// server with such a user forgets at a restart what its scripts wrote; the node does not act on it.
+func (n *Node) LimitDefaultUser(limited bool) {
+	n.change(func() { n.rules.limited = limited })
+}
+
+// acl serves ACL DRYRUN for the user default, who may do everything, or nothing.
+func acl(n *Node, _ *session, args []string) reply {
+	switch {
+	case !strings.EqualFold(args[1], "dryrun") || len(args) < 4:
+		return unsupported("ACL " + args[1])
+	case args[2] != "default":
+		return failure("ERR User '" + args[2] + "' not found")
+	case findCommand(args[3]) == nil && !strings.EqualFold(args[3], "unlink"):
+		return failure("ERR Command '" + args[3] + "' not found")
+	case n.rules.limited:
+		return bulk("This user has no permissions to run the '" + strings.ToLower(args[3]) + "' command")
+	}
+	return replyOK
+}
+
 // defaultConfig holds the parameters that CONFIG GET knows.
 var defaultConfig = map[string]string{
+	"aof-load-truncated":        "yes",
 	"appenddirname":             "appendonlydir",
 	"appendfilename":            "appendonly.aof",
 	"appendfsync":               "everysec",

@@ -106,7 +106,7 @@ func dialReal(t *testing.T, server *redistest.Server) redis.Conn {
 
 func TestFakeTellsItsConfigurationAsRedisDoes(t *testing.T) {
 	real, fake := dialReal(t, startRedis(t)), dial(t, newNode(t))
-	for _, patterns := range [][]any{{"GET", "*append*"}, {"GET", "append*", "*append*", "none"}, {"GET", "repl-backlog-ttl"}} {
+	for _, patterns := range [][]any{{"GET", "*append*"}, {"GET", "append*", "*append*", "none"}, {"GET", "repl-backlog-ttl"}, {"GET", "aof-load-truncated"}} {
 		want, err := redis.StringMap(real.Do("CONFIG", patterns...))
 		require.NoError(t, err)
 		got, err := redis.StringMap(fake.Do("CONFIG", patterns...))

@@ -74,6 +74,7 @@ type rules struct {
 	refuse    map[string]string // the error that answers a command, by its name
 	info      map[string]string // fields of INFO
 	config    map[string]string // parameters of CONFIG GET
+	limited   bool              // the user default has no rights
 }
 
 func newRules() rules {
