@@ -92,9 +92,9 @@ func (f *facts) forgetting() string {
 func (f *facts) checkChangedPersistence(add adder) {
 	fields := strings.Fields(f.marker)
 	if f.durable && f.memory() == markerActive && len(fields) > 3 && fields[3] == "0" {
-		add(note, "persistence", "the locks that it held then are on disk only after a rewrite, so its next restart still counts as one that forgets",
+		add(note, "persistence", "a restart may not load the locks that it held then, so its next restart still counts as one that forgets",
 			"nothing; or restart it at a quiet moment: after the quarantine that follows it forgets nothing",
-			"appendfsync is always, and was not when its memory began")
+			"a restart forgets nothing now, and did when its memory began")
 	}
 }
 
@@ -136,6 +136,8 @@ func (f *facts) rights() string {
 			continue
 		case name == "config get":
 			name = "config|get"
+		case name == "acl dryrun":
+			name = "acl|dryrun"
 		case name == "script":
 			name = "script|load"
 		case name == "publish" || name == "subscribe":

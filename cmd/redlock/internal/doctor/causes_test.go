@@ -1,11 +1,14 @@
 package doctor
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -38,7 +41,7 @@ func TestCertificatesAreNamed(t *testing.T) {
 
 func TestPersistenceThatChangedIsNamed(t *testing.T) {
 	t.Parallel()
-	servers, urls := startMet(t, 3, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec"))
+	servers, urls := startMet(t, 3, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "no"))
 	require.NoError(t, servers[0].Restart())
 	_, err := servers[1].Do("CONFIG", "SET", "appendfsync", "always")
 	require.NoError(t, err)
@@ -46,7 +49,7 @@ func TestPersistenceThatChangedIsNamed(t *testing.T) {
 	at := slices.Index(checksOf(d.Nodes[0].Findings), "quarantine")
 	require.GreaterOrEqual(t, at, 0, text)
 	assert.Contains(t, d.Nodes[0].Findings[at].What, "ago, with appendfsync everysec: it may have lost the last second")
-	requireFinding(t, &d, text, 1, note, "persistence", nil, "appendfsync is always, and was not when its memory began")
+	requireFinding(t, &d, text, 1, note, "persistence", nil, "a restart forgets nothing now, and did when its memory began")
 }
 
 func TestMastersOnOneHostAreNamed(t *testing.T) {
@@ -60,4 +63,68 @@ func TestMastersOnOneHostAreNamed(t *testing.T) {
 	assert.Empty(t, checkHosts(on("a", "a", "b", "c", "d")), "two of five may fail")
 	assert.Empty(t, checkHosts(on("127.0.0.1", "127.0.0.1", "127.0.0.1")), "a trial")
 	assert.Contains(t, checkHosts(on("a", "a", "b"))[0].What, "2 masters are on the host a")
+}
+
+// What doctor says about a master that loads a part of its log is done as it stands there, and then
+// there is nothing left to say. (Valkey from 9.1.2 on loads all.)
+func TestDoctorCuresAMasterThatLoadsAPartOfItsLog(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{"off", "off +@all ~app:* &*", "on nopass -@all +ping", "on >password ~* &* +@all -zadd"} {
+		file := redistest.WithUsers(t, "user default "+user+"\nuser all on >secret +@all ~* &*\n", "all", "secret")
+		servers, urls := startMet(t, 1, durable, file)
+		_, d, text := consult(t, urls)
+		if d.Nodes[0].Product == "valkey" && strings.HasPrefix(d.Nodes[0].Version, "9.") {
+			assert.Empty(t, d.Nodes[0].Findings, user)
+			continue
+		}
+		requireFinding(t, &d, text, 0, warning, "loading", nil, "a restart loads only a part of its log: ", "has no permissions to ")
+		rights, save, _ := strings.Cut(strings.TrimSuffix(d.Nodes[0].Findings[0].Do, ", or the same in its configuration"), "; and then ")
+		rights, _, _ = strings.Cut(rights, " (")
+		for _, cure := range []string{rights, save} {
+			words := strings.Fields(cure)
+			_, err := servers[0].Do(words[0], redis.Args{}.AddFlat(words[1:])...)
+			require.NoError(t, err, cure)
+		}
+		_, d, text = consult(t, urls)
+		requireFinding(t, &d, text, 0, note, "persistence", nil, "a restart forgets nothing now, and did when its memory began")
+		_, err := servers[0].Do("EVAL", "redis.call('SET', 'a', 1) redis.call('SET', 'b', 1)", 0)
+		require.NoError(t, err)
+		require.NoError(t, servers[0].Restart()) // with the users that were saved
+		there, err := redis.Int(servers[0].Do("EXISTS", "a", "b"))
+		require.NoError(t, err)
+		assert.Equal(t, 2, there)
+	}
+}
+
+// Who may not ask is told so where it matters, with the right that is missing.
+func TestDoctorSaysThatItCannotSeeWhatARestartLoads(t *testing.T) {
+	t.Parallel()
+	for _, fsync := range []string{"always", "everysec"} {
+		servers, _ := startMet(t, 1, durable, redistest.WithArgs("--appendfsync", fsync))
+		m := &guarded{Server: servers[0], t: t}
+		_, d, _ := consult(t, []string{m.userWith(append(documented(t, "locks"), "+scan", "-acl|dryrun")...)})
+		node := d.Nodes[0]
+		if node.Product == "valkey" && strings.HasPrefix(node.Version, "9.") || fsync != "always" {
+			assert.NotContains(t, checksOf(node.Findings), "permission")
+			continue
+		}
+		at := slices.Index(checksOf(node.Findings), "permission")
+		require.GreaterOrEqual(t, at, 0, "%+v", node.Findings)
+		assert.Contains(t, node.Findings[at].What, "ACL DRYRUN is refused")
+		assert.Contains(t, fmt.Sprint(d), "+acl|dryrun")
+	}
+}
+
+// A log without its end is loaded as if nothing were missing, unless that is forbidden.
+func TestDoctorCuresAMasterThatLoadsADamagedLog(t *testing.T) {
+	t.Parallel()
+	servers, urls := startMet(t, 1, durable, redistest.WithArgs("--aof-load-truncated", "yes"))
+	_, d, text := consult(t, urls)
+	requireFinding(t, &d, text, 0, note, "persistence", nil, "aof-load-truncated is yes")
+	cure, _, _ := strings.Cut(d.Nodes[0].Findings[0].Do, ",")
+	words := strings.Fields(cure)
+	_, err := servers[0].Do(words[0], redis.Args{}.AddFlat(words[1:])...)
+	require.NoError(t, err, cure)
+	_, d, text = consult(t, urls)
+	requireFinding(t, &d, text, 0, note, "persistence", nil, "a restart forgets nothing now, and did when its memory began")
 }

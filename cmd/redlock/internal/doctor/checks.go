@@ -157,11 +157,18 @@ func (f *facts) checkPersistence(add adder, l limits) {
 	}
 	appendonly, fsync, onRewrite := f.config["appendonly"], f.config["appendfsync"], f.config["no-appendfsync-on-rewrite"]
 	do := fmt.Sprintf("restart one master at a time and wait %v between restarts; "+
-		"or set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no: then it forgets nothing", l.maxTTL)
+		"or set appendonly yes, appendfsync always, no-appendfsync-on-rewrite no and aof-load-truncated no: then it forgets nothing", l.maxTTL)
 	quarantine := fmt.Sprintf("clients quarantine the master for %v after a restart", l.maxTTL)
+	f.checkLoading(add, quarantine)
 	switch {
 	// A CONFIG GET that was refused is reported once, with the other commands.
 	case f.durable || f.denied["CONFIG GET"] != nil:
+	case f.isLogged() && f.config["aof-load-truncated"] != "no":
+		add(note, "persistence", "a log whose end is damaged is loaded as if nothing were missing; "+quarantine,
+			"CONFIG SET aof-load-truncated no, and the same in its file: then it votes at once after a restart. "+
+				"A master that does not start any more because its log is damaged is started empty",
+			"aof-load-truncated is %s", f.config["aof-load-truncated"])
+	case f.isLogged(): // checkLoading says what is left
 	case appendonly == "yes" && fsync == "always":
 		add(note, "persistence", "a crash during a rewrite forgets what was not written yet; "+quarantine,
 			"set no-appendfsync-on-rewrite no: then it forgets nothing, and votes at once after a restart",
@@ -176,6 +183,32 @@ func (f *facts) checkPersistence(add adder, l limits) {
 		add(note, "persistence",
 			"a restart forgets all locks; "+quarantine+". If all masters can restart at once, use QuarantineStrict", do,
 			"no persistence: appendonly is no, and save is empty")
+	}
+}
+
+// isLogged reports whether every command is in the log on disk before it is answered.
+func (f *facts) isLogged() bool {
+	return f.config["appendonly"] == "yes" && f.config["appendfsync"] == "always" && f.config["no-appendfsync-on-rewrite"] != "yes"
+}
+
+// checkLoading tells whether a restart loads all that is in the log.
+func (f *facts) checkLoading(add adder, quarantine string) {
+	refusal := f.denied["ACL DRYRUN"]
+	switch {
+	case f.config["appendonly"] != "yes":
+	case f.unloaded != "":
+		cure := `ACL SETUSER default off +@all ~* &* (without "off" if programs log in with a password alone)`
+		if f.user == "" || f.user == "default" { // as we did
+			cure = "ACL SETUSER default +@all ~* &*"
+		}
+		add(warning, "loading", "it loads its log with the rights of the user default, and skips the rest of what scripts wrote; "+quarantine,
+			cure+"; and then ACL SAVE, or the same in its configuration", "a restart loads only a part of its log: %s", f.unloaded)
+	case f.untried && f.isLogged() && isACL(refusal):
+		add(note, "permission", "a durable master is quarantined like any other: it may load only a part of its log", rule,
+			"ACL DRYRUN is refused: %v", refusal)
+	case f.untried && f.isLogged():
+		add(note, "permission", "a durable master is quarantined like any other: it may load only a part of its log", "use Redis 7 or later",
+			"ACL DRYRUN is not known to it")
 	}
 }
 

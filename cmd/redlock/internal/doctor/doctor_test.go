@@ -21,7 +21,7 @@ import (
 )
 
 // durable makes a server without findings.
-var durable = redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always")
+var durable = redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no")
 
 // away are endpoints of nobody.
 const away, awayToo = "redis://127.0.0.1:1", "redis://127.0.0.1:2"

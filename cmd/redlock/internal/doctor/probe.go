@@ -25,6 +25,8 @@ type facts struct {
 	product   string
 	version   string
 	durable   bool
+	unloaded  string        // why a restart loads only a part of its log
+	untried   bool          // whether it loads all is not known
 	barred    error         // why its vote does not count
 	barredFor time.Duration // as far as known
 	info      map[string]string
@@ -83,6 +85,7 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 		case pool.Up:
 			id, _ := p.Node.Identity()
 			f.runID, f.product, f.version, f.durable = id.RunID, id.Product, id.Version, id.Durable
+			f.unloaded, f.untried = id.Unloaded, id.UnknownLoading
 			f.certEnds, f.ownCertEnds = id.CertEnds, id.OwnCertEnds
 			return true
 		case pool.Down, pool.Closed:
@@ -157,7 +160,11 @@ func (p *probe) askInfo(ctx context.Context, f *facts) error {
 }
 
 func (p *probe) askConfig(ctx context.Context, f *facts) error {
-	return p.askAll(ctx, f, []request{{"CONFIG", []any{"GET", "*append*"}}, {"CONFIG", []any{"GET", "save"}}}, func(reply any) {
+	requests := []request{{"CONFIG", []any{"GET", "*append*"}}, {"CONFIG", []any{"GET", "aof-load-truncated"}}, {"CONFIG", []any{"GET", "save"}}}
+	if f.untried {
+		requests = append(requests, request{"ACL", []any{"DRYRUN", "default", "PING"}})
+	}
+	return p.askAll(ctx, f, requests, func(reply any) {
 		pairs, _ := reply.([]any)
 		for i := 0; i+1 < len(pairs); i += 2 {
 			f.config[ask.Text(pairs[i])] = ask.Text(pairs[i+1])
@@ -193,8 +200,11 @@ func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take f
 // refused reports whether an error means that the server refused a command, and notes it.
 func (f *facts) refused(command string, err error) bool {
 	refusal := ask.RefusalOf(err)
-	if command == "CONFIG" {
+	switch command {
+	case "CONFIG":
 		command = "CONFIG GET"
+	case "ACL":
+		command = "ACL DRYRUN"
 	}
 	if refusal != nil && f.denied[command] == nil {
 		f.denied[command] = refusal

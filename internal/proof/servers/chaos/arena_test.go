@@ -87,7 +87,7 @@ func newArena(t *testing.T, seed uint64) *arena {
 	}
 	a := &arena{t: t, dir: t.TempDir(), seed: seed}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	durable := redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
+	durable := redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no", "--repl-diskless-sync-delay", "0")
 	plain := redistest.WithArgs("--repl-diskless-sync-delay", "0")
 	t.Cleanup(a.sweep) // when the servers have ended
 	servers := redistest.Start(t, minority, durable)

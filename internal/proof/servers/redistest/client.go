@@ -25,7 +25,7 @@ func (s *Server) Do(cmd string, args ...any) (any, error) {
 }
 
 func (s *Server) dial(timeout time.Duration) (redis.Conn, error) {
-	return redis.Dial("tcp", s.Addr(), redis.DialPassword(s.config.password), redis.DialConnectTimeout(timeout),
+	return redis.Dial("tcp", s.Addr(), redis.DialUsername(s.config.user), redis.DialPassword(s.config.password), redis.DialConnectTimeout(timeout),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 }
 

@@ -79,7 +79,7 @@ func (s *Server) Addr() string { return address(s.port) }
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.Addr()}
 	if s.config.password != "" {
-		u.User = url.UserPassword("", s.config.password)
+		u.User = url.UserPassword(s.config.user, s.config.password)
 	}
 	return u.String()
 }
@@ -208,7 +208,7 @@ func (s *Server) arguments() []string {
 		"--port", strconv.Itoa(s.port), "--bind", Host(), "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
 	)
-	if s.config.password != "" {
+	if s.config.password != "" && s.config.user == "" {
 		args = append(args, "--requirepass", s.config.password)
 	}
 	if s.config.unixSocket {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +55,7 @@ type Option func(*config)
 type config struct {
 	args       []string
 	env        []string
+	user       string
 	password   string
 	unixSocket bool
 	sentinel   bool
@@ -105,6 +107,20 @@ func FakeTime(wrong string) []string {
 // connections use it.
 func WithPassword(password string) Option {
 	return func(c *config) { c.password = password }
+}
+
+// WithUsers gives the servers these users, lines of an ACL file, of which our own connections, and
+// [Server.URL], use one.
+func WithUsers(tb testing.TB, lines, user, password string) Option {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "users.acl")
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		tb.Fatalf("redistest: %v", err)
+	}
+	return func(c *config) {
+		c.user, c.password = user, password
+		c.args = append(c.args, "--aclfile", file)
+	}
 }
 
 // WithUnixSocket makes the servers also listen on a unix socket: [Server.Socket].

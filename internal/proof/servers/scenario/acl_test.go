@@ -154,6 +154,7 @@ type aclRow struct {
 var aclRows = []aclRow{
 	{rule: "-info", unidentified: true},
 	{rule: "-config|get"},
+	{rule: "-acl|dryrun"},
 	{rule: "-client|id"},
 	{rule: "-client|kill"},
 	{rule: "-script|load"},

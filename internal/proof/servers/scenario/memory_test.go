@@ -73,7 +73,7 @@ func follow(t *testing.T, m, other cluster.Master) {
 	do(t, m, "REPLICAOF", "NO", "ONE")
 }
 
-var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"}
 
 var forgetfulnesses = []forgetfulness{
 	{name: "kill -9, empty", forget: restart()},
