@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -147,6 +148,28 @@ func TestARolloutWithoutThePauseLosesTheQuorum(t *testing.T) {
 		assert.ErrorIs(t, err, redlock.ErrNoQuorum)
 		return ""
 	})
+}
+
+// A master with its volume loads all that it has answered, also what scripts wrote with several
+// commands: it has the lock and its token, and votes at once.
+func TestAMasterThatRestartsWithItsVolumeHasForgottenNothing(t *testing.T) {
+	w := deploy(t, "durable")
+	l := w.program()
+	lock, err := l.Lock(t.Context(), "x", redlock.WithoutRenewal())
+	require.NoError(t, err)
+	w.take(2)
+	require.NoError(t, w.pods[2].Restart())
+	cluster.Eventually(t, w.maxTTL/2, func() string {
+		status, err := l.Inspect(t.Context(), "x")
+		if err != nil {
+			return err.Error()
+		}
+		if node := status.Nodes[2]; node.Value != lock.Value() || l.Stats().Nodes[2].Barred != nil {
+			return fmt.Sprintf("it has %q and votes: %v, %v", node.Value, node.Err, l.Stats().Nodes[2].Barred)
+		}
+		return ""
+	})
+	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 func TestTheProbeTellsWhetherAMasterAnswers(t *testing.T) {
