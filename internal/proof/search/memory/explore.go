@@ -18,6 +18,7 @@ type Config struct {
 	Copies   int // of nodes' data, 0..2: snapshots, and replicas that are cut off
 
 	Toggle bool // a node may become durable by a restart, or no longer be
+	Tear   bool // from a restart on, a node may load a part of its log, or all of it again
 	Renew  bool // a master may change its replid after its last replica went
 
 	// Racing lets time pass between what a client reads at a handshake and what it then writes.
@@ -31,6 +32,7 @@ type Config struct {
 	OwnReplica bool // a node may take over its own old data while connections stay
 	Reborn     bool // a durable node may take over other data, and restart before a client sees it
 	Rollback   bool // a durable node may come up with older data of its durable self
+	Unseen     bool // a node may load a part of its log, and be one that loads all before a client sees it
 }
 
 // A Fault is a set of what may happen to a node's data.
@@ -44,6 +46,8 @@ const (
 	Flush                       // the data disappears, the process and its connections stay
 	Replica                     // the node becomes a replica of another one, and a master again
 	OldMaster                   // the node becomes a replica of a copy, and a master again
+	Part                        // a new process begins with a part of the data, if it loads no more
+	Single                      // the key disappears, and nothing else: always outside of the promise
 
 	AnyFault = Empty | Stale | Full | Flush | Replica | OldMaster
 )
@@ -62,6 +66,9 @@ type Rules struct {
 	AnyRunWaiting  bool // the run id does not matter if the marker is new or lost
 	OwnClock       bool // T passes by the clients' clocks, at any time
 	Blind          bool // active is written without a comparison
+	LoadsAll       bool // that a server loads a part of its log does not matter
+	LoadsThen      bool // nor that it loads a part now
+	LoadsNow       bool // nor that it loaded a part when the marker was written
 	DurableNow     bool // durable is believed if the server says so
 	DurableThen    bool // durable is believed if the marker says so
 	PromotedTrust  bool // durable is believed although the node was a replica
@@ -136,6 +143,8 @@ const (
 	RestartsEmpty    search.Kind = "crashes, and begins empty"
 	RestartsWithCopy search.Kind = "crashes, and begins with a copy"
 	RestartsDurable  search.Kind = "crashes, and begins with all its data"
+	RestartsInPart   search.Kind = "crashes, and begins with a part of its data"
+	LosesTheKey      search.Kind = "the key disappears"
 	Flushed          search.Kind = "data is flushed"
 	ReplicatesOther  search.Kind = "becomes a replica of another node, and a master again"
 	ReplicatesCopy   search.Kind = "becomes a replica of another node's copy, and a master again"

@@ -27,33 +27,50 @@ func (x *explorer) copy(w *world, n int, visit visitor) {
 	}
 }
 
-// restart is a crash, and a new process: with no data, with a copy, or with all data if the node is
-// durable.
+// restart is a crash, and a new process: with no data, with a copy, or if the node is durable with
+// all data, or the part that it loads. A part is all but the key: what remains can vouch for it. (A
+// log that lost its end is a copy. What is skipped now is loaded when the node loads all again, but
+// a key that has come back only refuses votes.)
 func (x *explorer) restart(w *world, n int, visit visitor) {
 	for _, toggles := range [...]bool{false, true} {
 		if toggles && !x.Toggle {
 			continue
 		}
-		durable := w.nodes[n].durable != toggles
-		if x.Kinds&Empty != 0 {
-			x.restartWith(w, n, memory{}, durable, RestartsEmpty, visit)
+		as := node{durable: w.nodes[n].durable != toggles}
+		if !w.nodes[n].unseen || x.Unseen {
+			x.restartAs(w, n, as, visit)
 		}
-		for i := range w.copies {
-			outside := w.copies[i].durable && durable && !x.Rollback
-			if x.Kinds&Stale != 0 && int(w.copies[i].owner) == n+1 && !outside {
-				x.restartWith(w, n, w.copies[i].memory, durable, RestartsWithCopy, visit)
-			}
-		}
-		if outside := w.nodes[n].taken && !x.Reborn; x.Kinds&Full != 0 && w.nodes[n].durable && !outside {
-			x.restartWith(w, n, w.nodes[n].memory, durable, RestartsDurable, visit)
+		if as.partial = true; x.Tear {
+			x.restartAs(w, n, as, visit)
 		}
 	}
 }
 
-func (x *explorer) restartWith(w *world, n int, data memory, durable bool, kind search.Kind, visit visitor) {
+// restartAs is a restart with these settings.
+func (x *explorer) restartAs(w *world, n int, as node, visit visitor) {
+	if x.Kinds&Empty != 0 {
+		x.restartWith(w, n, memory{}, as, RestartsEmpty, visit)
+	}
+	for i := range w.copies {
+		outside := w.copies[i].durable && as.persists() && !x.Rollback
+		if x.Kinds&Stale != 0 && int(w.copies[i].owner) == n+1 && !outside {
+			x.restartWith(w, n, w.copies[i].memory, as, RestartsWithCopy, visit)
+		}
+	}
+	data, outside := w.nodes[n].memory, w.nodes[n].taken && !x.Reborn
+	if x.Kinds&Full != 0 && w.nodes[n].durable && !as.partial && !outside {
+		x.restartWith(w, n, data, as, RestartsDurable, visit)
+	}
+	if data.key = 0; x.Kinds&Part != 0 && w.nodes[n].durable && as.partial {
+		x.restartWith(w, n, data, as, RestartsInPart, visit)
+	}
+}
+
+func (x *explorer) restartWith(w *world, n int, data memory, as node, kind search.Kind, visit visitor) {
 	next := x.strike(w, n, data)
 	m := &next.nodes[n]
-	m.durable, m.promoted = durable, false
+	m.durable, m.partial, m.promoted = as.durable, as.partial, false
+	m.unseen = kind == RestartsInPart || kind == RestartsWithCopy && as.partial || m.unseen && kind == RestartsDurable
 	m.whole = kind == RestartsDurable && w.nodes[n].whole
 	next.memories(func(m *memory) {
 		if m.run == runOf(n) {
@@ -71,6 +88,16 @@ func (x *explorer) flush(w *world, n int, visit visitor) {
 	if x.Kinds&Flush != 0 && w.nodes[n].memory != (memory{}) {
 		next := x.strike(w, n, memory{})
 		visit(&next, at(&next, Flushed, search.Nobody, n))
+	}
+}
+
+// lose is the loss of a single key: it is deleted or evicted, or the clock goes forward past its
+// end.
+func (x *explorer) lose(w *world, n int, visit visitor) {
+	if x.Kinds&Single != 0 && w.nodes[n].key != 0 {
+		next := x.strike(w, n, w.nodes[n].memory)
+		next.nodes[n].key = 0
+		visit(&next, at(&next, LosesTheKey, search.Nobody, n))
 	}
 }
 

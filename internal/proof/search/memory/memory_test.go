@@ -20,6 +20,7 @@ func with(c Config, change func(*Config)) Config {
 func copies(c *Config)        { c.Copies = 1 }
 func strictCopies(c *Config)  { c.Copies, c.Strict = 1, true }
 func durableCopies(c *Config) { c.Copies, c.Durable = 1, true }
+func tearing(c *Config)       { c.Durable, c.Tear = true, true }
 func reborn(c *Config)        { c.Durable, c.Reborn = true, true }
 
 // basic are the kinds of steps that every search must reach.
@@ -58,6 +59,11 @@ func TestTwoClientsNeverHoldTheLockAtOnce(t *testing.T) {
 	holds("durable nodes, and three faults", search.Soak,
 		Config{Clients: 2, Formed: true, Durable: true, Faults: 3, Kinds: Full | Replica | Flush},
 		Rules{}, 1_500_000, RestartsDurable, TakesRun, ReplicatesOther, Flushed)
+	holds("durable nodes, of which some load a part of their logs", search.Always,
+		with(formed(2, Full|Part), tearing), Rules{}, 20_000, RestartsDurable, RestartsInPart, TakesRun)
+	holds("durable nodes, of which some load old logs and parts", search.Large,
+		with(formed(2, Full|Part|Stale), func(c *Config) { tearing(c); c.Copies = 1 }),
+		Rules{}, 100_000, RestartsDurable, RestartsInPart, RestartsWithCopy, TakesRun)
 	holds("a new cluster, a client that forgets, and a slow writer", search.Soak,
 		Config{Clients: 2, Faults: 1, Kinds: Flush | Empty, Restarts: 1, Racing: true},
 		Rules{}, 600_000, append(whenNew, Intends)...)
@@ -83,6 +89,7 @@ func TestANodeVotesAgainAfterEveryFault(t *testing.T) {
 		RestartsEmpty:    {Kinds: Empty},
 		RestartsWithCopy: {Kinds: Stale, Copies: 1},
 		RestartsDurable:  {Kinds: Full, Durable: true},
+		RestartsInPart:   {Kinds: Part, Durable: true, Tear: true},
 		Flushed:          {Kinds: Flush},
 		ReplicatesOther:  {Kinds: Replica},
 		ReplicatesItself: {Kinds: OldMaster, Copies: 1},
@@ -119,6 +126,11 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 	finds("durable then", search.Always,
 		with(formed(1, Stale), func(c *Config) { c.Copies, c.Toggle, c.Durable = 1, true, true }),
 		Rules{DurableThen: true}, oneHolder)
+	finds("a part of a log", search.Always, with(formed(1, Part), tearing), Rules{LoadsAll: true}, oneHolder)
+	finds("a log without its end", search.Always,
+		with(formed(2, Part|Stale), func(c *Config) { tearing(c); c.Copies = 1 }), Rules{LoadsAll: true}, oneHolder)
+	finds("a part of a log, by a server that once loaded all", search.Always,
+		with(formed(1, Part), tearing), Rules{LoadsThen: true}, oneHolder)
 	finds("durable, although it was a replica", search.Large,
 		with(formed(2, Full|OldMaster), durableCopies), Rules{PromotedTrust: true}, oneHolder)
 	finds("durable, and another node has the incarnation", search.Large,
@@ -131,6 +143,9 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 	finds("new, by a client that knew the node", search.Soak, formed(3, Flush), Rules{Unknowing: true}, oneHolder)
 	finds("new is left, by a client that knew the node", search.Large,
 		formed(3, Flush), Rules{LeaveNew: true}, oneHolder)
+	finds("outside: a part of a log, and nobody sees it", search.Always,
+		with(formed(2, Full|Part), func(c *Config) { tearing(c); c.Unseen = true }), Rules{}, oneHolder)
+	finds("outside: a single key", search.Always, formed(1, Single), Rules{}, oneHolder)
 	finds("outside: every node forgets", search.Large,
 		with(formed(3, Flush), func(c *Config) { c.Forget = true }), Rules{}, oneHolder)
 	finds("outside: its own replica, under a connection", search.Large,
@@ -149,6 +164,8 @@ func TestHarmlessChangesLeaveOneHolder(t *testing.T) {
 	holds := search.Holds(t, Explore, nil)
 	holds("lost keeps the incarnation of a copy", search.Large,
 		with(formed(1, Stale|OldMaster), copies), Rules{SameName: true}, 0)
+	holds("that a server loaded a part of its log when the marker was written", search.Large,
+		with(formed(2, Full|Part), tearing), Rules{LoadsNow: true}, 0)
 	holds("no comparison of run ids in the proof, if nodes are not durable", search.Large,
 		with(formed(1, AnyFault), copies), Rules{ProveNoRun: true}, 0)
 }

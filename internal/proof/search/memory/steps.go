@@ -28,6 +28,7 @@ func (x *explorer) Each(w *world, visitNext func(next *world, e search.Event)) {
 		if w.faults > 0 {
 			x.restart(w, n, visit)
 			x.flush(w, n, visit)
+			x.lose(w, n, visit)
 			x.replicate(w, n, visit)
 		}
 	}
@@ -40,7 +41,7 @@ func (x *explorer) facts(w *world, c, n int) spec.Facts {
 		State:         m.state,
 		Own:           m.run == runOf(n),
 		Durable:       m.memory.durable,
-		DurableNow:    m.durable,
+		DurableNow:    m.persists() || m.durable && (x.LoadsAll || x.LoadsThen),
 		ReplidChanged: !m.replid,
 		Promoted:      m.promoted,
 		Elsewhere:     x.elsewhere(w, c, n),
@@ -77,6 +78,7 @@ func (x *explorer) connect(w *world, c, n int, visit visitor) {
 	next := *w
 	next.detach(c, n)
 	m := &next.nodes[n]
+	m.unseen = false
 	l := &next.clients[c].links[n]
 	switch verdict := spec.Judge(f); {
 	case f.Own && (x.CountNew && m.state == spec.New || x.CountWaiting && m.state == spec.Lost):
@@ -156,7 +158,7 @@ var writes = [...]search.Kind{spec.WriteNew: WritesNew, spec.WriteLost: WritesLo
 func (x *explorer) forgotten(next *world, c, n int, verdict spec.Verdict) {
 	m := &next.nodes[n]
 	l := &next.clients[c].links[n]
-	written := memory{state: spec.Lost, run: runOf(n), durable: m.durable, replid: true, wait: next.alive(), key: m.key}
+	written := memory{state: spec.Lost, run: runOf(n), durable: m.persists() || m.durable && (x.LoadsAll || x.LoadsNow), replid: true, wait: next.alive(), key: m.key}
 	if verdict == spec.ToLost {
 		written.wait = m.wait
 	}

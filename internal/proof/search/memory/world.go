@@ -35,7 +35,9 @@ func bitOf(c int) uint8 { return 1 << c }
 
 type node struct {
 	memory
-	durable  bool
+	durable  bool // all that it has answered is in its log
+	partial  bool // it loads a part of its log
+	unseen   bool // it loaded a part, and no client has connected since
 	promoted bool // it has a second replid
 	whole    bool // it is active, and has lost nothing since it was made active
 	hurt     bool // a fault has hit it
@@ -47,6 +49,10 @@ type copied struct {
 	owner uint8 `search:"node"` // 0, or n+1
 	memory
 }
+
+// persists reports whether a restart brings back all that the node has answered, as far as its
+// settings say.
+func (m *node) persists() bool { return m.durable && !m.partial }
 
 // stage is how far a client is with a node.
 type stage uint8
