@@ -74,30 +74,67 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 				runBubble(t, fmt.Sprintf("%s/knew %v/mode %d", name, knew, mode), 3, func(t *testing.T, c *cluster) {
 					c.servers[2].Save()
 					time.Sleep(20 * time.Second)
-					opt := redlock.WithQuarantine(mode)
-					a := c.locker(opt)
-					var b *redlock.Locker
-					if knew {
-						b = c.locker(opt)
-					}
-					lock := c.lockWithout(0, a)
-					forget(c)
-					assert.NotEqual(t, lock.Value(), c.holders("a")[2], "it has forgotten")
-					time.Sleep(2 * time.Second)
-					if !knew {
-						b = c.locker(opt)
-					}
-					c.refused(lock, b)
-					time.Sleep(20 * time.Second)
-					c.refused(lock, b)
-					require.NoError(t, lock.Err(), "only a minority forgot it")
-					second, err := b.Lock(c.within(2*time.Minute), "a")
-					require.NoError(t, err)
-					c.unlock(second)
+					c.makesNoSecondHolder(forget, knew, redlock.WithQuarantine(mode))
 				})
 			}
 		}
 	}
+}
+
+// A durable master that lost the lock, and not what vouches for it, because it loaded a part of its
+// log.
+func TestADurableMasterThatLoadedAPartOfItsLogDoesNotVote(t *testing.T) {
+	limit := func(c *cluster) { c.servers[2].LimitDefaultUser(true) }
+	for name, row := range map[string]struct{ before, forget func(c *cluster) }{
+		"it loads a part now":          {forget: limit},
+		"it has for a while":           {before: limit},
+		"it did, and loads all now":    {before: limit, forget: func(c *cluster) { c.servers[2].LimitDefaultUser(false) }},
+		"it may have":                  {before: func(c *cluster) { c.deny(2, "ACL") }},
+		"it may, as far as known now":  {forget: func(c *cluster) { c.deny(2, "ACL") }},
+		"its log lost its end":         {before: func(c *cluster) { c.servers[2].SetConfig("aof-load-truncated", "yes") }},
+		"its log lost its end, since":  {forget: func(c *cluster) { c.servers[2].SetConfig("aof-load-truncated", "yes") }},
+		"it does not know the setting": {forget: func(c *cluster) { c.servers[2].SetConfig("aof-load-truncated", "?") }},
+	} {
+		for _, knew := range []bool{true, false} {
+			runBubble(t, fmt.Sprintf("%s/knew %v", name, knew), 3, func(t *testing.T, c *cluster) {
+				time.Sleep(20 * time.Second)
+				if c.durable(); row.before != nil {
+					row.before(c)
+				}
+				c.makesNoSecondHolder(func(c *cluster) {
+					if row.forget != nil {
+						row.forget(c)
+					}
+					c.servers[2].Restart(true)
+					c.servers[2].Expire("a")
+				}, knew)
+			})
+		}
+	}
+}
+
+// makesNoSecondHolder has A hold a lock that the last master forgets. B may have known that one.
+func (c *cluster) makesNoSecondHolder(forget func(c *cluster), knew bool, opts ...redlock.Option) {
+	c.t.Helper()
+	a := c.locker(opts...)
+	var b *redlock.Locker
+	if knew {
+		b = c.locker(opts...)
+	}
+	lock := c.lockWithout(0, a)
+	forget(c)
+	assert.NotEqual(c.t, lock.Value(), c.holders("a")[2], "it has forgotten")
+	time.Sleep(2 * time.Second)
+	if !knew {
+		b = c.locker(opts...)
+	}
+	c.refused(lock, b)
+	time.Sleep(20 * time.Second)
+	c.refused(lock, b)
+	require.NoError(c.t, lock.Err(), "only a minority forgot it")
+	second, err := b.Lock(c.within(2*time.Minute), "a")
+	require.NoError(c.t, err)
+	c.unlock(second)
 }
 
 // replicate makes a node a replica of another server for long enough to be noticed, and then a
