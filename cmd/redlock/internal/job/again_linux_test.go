@@ -52,7 +52,7 @@ func runAgain(self *process.Self) {
 // runLeave runs a command that leaves a process in another session, which ignores SIGTERM, and ends
 // what it left.
 func runLeave(self *process.Self) {
-	const script = `setsid sh -c 'trap "" TERM; echo $$ >"$0"; sleep 60' "$0" & until [ -s "$0" ]; do sleep 0.01; done; exit 3`
+	const script = `setsid sh -c 'trap "" TERM; echo $$ >"$0"; sleep 6; echo survived >>"$0"' "$0" & until [ -s "$0" ]; do sleep 0.01; done; exit 3`
 	j := Job{
 		Path: "/bin/sh", Argv: []string{"sh", "-c", script, self.Args[0]}, Env: os.Environ(), Clock: clock.System(),
 		Messages: Messages{W: os.Stderr}, Grace: NewGrace(time.Hour, time.Millisecond), KillRest: true,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 )
 
 // Job is a command, and how it is run.
@@ -83,18 +82,25 @@ const (
 	NameVariable  = "REDLOCK_NAME"
 	FenceVariable = "REDLOCK_FENCE"
 	UntilVariable = "REDLOCK_UNTIL"
+	HeldVariable  = "REDLOCK_HELD" // the locks of all redlocks around the command
 )
 
-// Environment returns the environment of a command: ours without the passwords of the masters and
-// without the variables of an outer redlock, and with these variables.
+// Environment returns the environment of a command: ours without the variables of the lock of an
+// outer redlock, and with these variables; those that are empty are removed.
 func Environment(ours []string, variables ...string) []string {
-	env := make([]string, 0, len(ours)+len(variables))
-	for _, variable := range ours {
-		switch name, _, _ := strings.Cut(variable, "="); name {
-		case masters.Variable, NameVariable, FenceVariable, UntilVariable:
-		default:
+	given := map[string]bool{NameVariable: true, FenceVariable: true, UntilVariable: true}
+	var env []string
+	for _, variable := range variables {
+		name, value, _ := strings.Cut(variable, "=")
+		given[name] = true
+		if value != "" {
 			env = append(env, variable)
 		}
 	}
-	return append(env, variables...)
+	for _, variable := range ours {
+		if name, _, _ := strings.Cut(variable, "="); !given[name] {
+			env = append(env, variable)
+		}
+	}
+	return env
 }

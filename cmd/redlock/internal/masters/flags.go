@@ -22,9 +22,6 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Variable names the environment variable with the endpoints of the masters.
-const Variable = "REDLOCK_NODES"
-
 // maxFile is far more than 64 endpoints need, the most that a Locker takes.
 const maxFile = 64 << 10
 
@@ -77,14 +74,13 @@ func (f *Flags) find(cmd *cobra.Command) (endpoints, places []string, err error)
 		endpoints = Split(f.nodes)
 	case cmd.Flags().Changed("nodes-file"):
 		source = "--nodes-file"
-		if endpoints, places, err = readFile(f.file); err != nil {
+		if endpoints, places, err = readFile(f.file, source); err != nil {
 			return nil, nil, cli.Usagef("--nodes-file: %w", err)
 		}
-	case os.Getenv(Variable) != "":
-		source = Variable
-		endpoints = Split([]string{os.Getenv(Variable)})
 	default:
-		return nil, nil, cli.Usagef("which masters? Set %s, or give --nodes or --nodes-file", Variable)
+		if endpoints, places, source, err = f.findInEnvironment(); err != nil {
+			return nil, nil, err
+		}
 	}
 	if len(endpoints) == 0 {
 		return nil, nil, cli.Usagef("%s: no endpoint", source)
@@ -149,8 +145,8 @@ func Split(values []string) []string {
 // it.
 var comment = regexp.MustCompile(`(^|\s)#.*`)
 
-// readFile returns the endpoints in a file, and the line of each.
-func readFile(path string) (endpoints, places []string, err error) {
+// readFile returns the endpoints in a file, and the line of each. Source names the file for people.
+func readFile(path, source string) (endpoints, places []string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -172,7 +168,7 @@ func readFile(path string) (endpoints, places []string, err error) {
 			continue
 		}
 		for _, endpoint := range Split([]string{line}) {
-			endpoints, places = append(endpoints, endpoint), append(places, fmt.Sprintf("--nodes-file, line %d", n))
+			endpoints, places = append(endpoints, endpoint), append(places, fmt.Sprintf("%s, line %d", source, n))
 		}
 	}
 	return endpoints, places, nil

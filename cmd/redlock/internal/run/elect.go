@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/election"
@@ -27,12 +29,13 @@ If the command ends by itself, elect gives up the leadership and ends with its e
 supervisor (systemd) start it again.
 
 Stdin, stdout and stderr belong to the command, and signals are passed on to it while it runs. Its
-environment has REDLOCK_NAME and REDLOCK_FENCE, the term: a number that grows with every leader. The
-events of --json are those of run, and elected.
+environment has REDLOCK_NAME and REDLOCK_FENCE, the term: a number that grows with every leader; and
+REDLOCK_HELD and the masters, as that of run. The events of --json are those of run, and elected.
 
 Exit status: the command's, 128+n if signal n ended it or the wait for the leadership; 69 if too few
 masters answer at the start; 78 if the name is that of a key that does not expire or is no string,
-and so no lock; 64 for a wrong command line; 126 and 127 if the command cannot be executed or found.`
+and so no lock; 64 for a wrong command line, and for a name that a redlock around this one holds; 126
+and 127 if the command cannot be executed or found.`
 
 const electExample = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock elect --name scheduler -- /usr/local/bin/scheduler
@@ -56,7 +59,10 @@ func NewElectCommand() *cobra.Command {
 			if cmd.Flags().Changed("owner") && (f.owner == "" || len(f.owner) > maxOwner) {
 				return cli.Usagef("--owner: %d bytes are not between 1 and %d", len(f.owner), maxOwner)
 			}
-			return f.begin(cmd, args, func(ctx context.Context, r *runner) error { return (&candidate{runner: r}).run(ctx) })
+			var acquired atomic.Pointer[redlock.Lock]
+			return f.begin(cmd, args, func(ctx context.Context, r *runner) error {
+				return (&candidate{runner: r, acquired: &acquired}).run(ctx)
+			}, redlock.WithHooks(redlock.Hooks{Acquired: func(lock *redlock.Lock) { acquired.Store(lock) }}))
 		},
 	}
 	f.add(cmd, electWords)
@@ -71,9 +77,10 @@ type candidate struct {
 	*runner
 
 	election *election.Election
-	end      context.CancelCauseFunc // ends the campaign
-	mute     func()                  // ends the listener, which takes signals while no command runs
-	notified bool                    // of all signals
+	acquired *atomic.Pointer[redlock.Lock] // the newest of its locks, once the hook has told
+	end      context.CancelCauseFunc       // ends the campaign
+	mute     func()                        // ends the listener, which takes signals while no command runs
+	notified bool                          // of all signals
 }
 
 // run campaigns and leads, and returns the exit status as an error.
@@ -120,6 +127,9 @@ func (c *candidate) campaign(ctx context.Context) error {
 	if misnamed := cli.Misnamed(c.nodes.KeyPrefix+c.name, &status); misnamed != nil {
 		return c.messages.End("misnamed", misnamed)
 	}
+	if c.outer.holds(&status) {
+		return c.messages.End("nested", nested("%q is", c.name))
+	}
 	return c.election.Run(ctx, c.lead)
 }
 
@@ -135,7 +145,7 @@ func (c *candidate) lead(ctx context.Context, term int64) error {
 		c.notified = true
 		job.Notify(c.signals, job.RunningSignals) // before the command could miss one
 	}
-	command := c.job(job.NameVariable+"="+c.name, job.FenceVariable+"="+strconv.FormatInt(term, 10))
+	command := c.job(c.value(ctx, term), job.NameVariable+"="+c.name, job.FenceVariable+"="+strconv.FormatInt(term, 10))
 	result, err := command.Run(newLeadership(ctx, c.election))
 	switch {
 	case err != nil:
@@ -150,6 +160,18 @@ func (c *candidate) lead(ctx context.Context, term int64) error {
 		return cli.StatusError{Status: result.Status}
 	default:
 		return nil
+	}
+}
+
+// value returns the value of the lock of a term. The hook that tells comes soon, if not before.
+func (c *candidate) value(ctx context.Context, term int64) string {
+	for {
+		if lock := c.acquired.Load(); lock != nil && lock.Fence() == term {
+			return lock.Value()
+		}
+		if !clock.Sleep(ctx, c.clock, time.Millisecond) {
+			return ""
+		}
 	}
 }
 

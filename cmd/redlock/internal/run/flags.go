@@ -104,6 +104,8 @@ type runner struct {
 	messages job.Messages
 	path     string // of the command
 	argv     []string
+	masters  []string // variables that tell the command of them
+	outer    outer
 }
 
 // begin opens the Locker, and has do do the rest. The exit status is the error.
@@ -112,7 +114,8 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 	stderr := job.NewOutbox(cmd.ErrOrStderr(), clock.System(), messages.Dropped)
 	defer stderr.Flush()
 	messages.W = stderr
-	path, err := job.Find(argv, job.Environment(os.Environ(), longest(f.name)...))
+	found := f.nodes.Environment(cmd)
+	path, err := job.Find(argv, job.Environment(os.Environ(), append(longest(f.name), found...)...))
 	if err != nil {
 		return messages.End("not-run", err)
 	}
@@ -131,6 +134,7 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 	}
 	return do(cmd.Context(), &runner{
 		flags: f, locker: locker, clock: clock.System(), signals: signals, messages: messages, path: path, argv: argv,
+		masters: found, outer: outerLocks(),
 	})
 }
 
@@ -138,12 +142,13 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 func longest(name string) []string {
 	return []string{
 		job.NameVariable + "=" + name + "#" + strconv.Itoa(maxPermits), job.UntilVariable + "=" + untilLayout,
-		job.FenceVariable + "=" + strconv.Itoa(math.MaxInt64),
+		job.FenceVariable + "=" + strconv.Itoa(math.MaxInt64), outerLocks().with(""),
 	}
 }
 
-// job returns the command, with variables in its environment.
-func (r *runner) job(variables ...string) job.Job {
+// job returns the command, with variables in its environment. It runs under a lock with this value.
+func (r *runner) job(value string, variables ...string) job.Job {
+	variables = append(append(variables, r.outer.with(value)), r.masters...)
 	return job.Job{
 		Path: r.path, Argv: r.argv, Env: job.Environment(os.Environ(), variables...), Clock: r.clock, Signals: r.signals,
 		Messages: r.messages, Grace: r.grace(), KillRest: r.killRest, Detach: r.detach,

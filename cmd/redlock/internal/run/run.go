@@ -31,7 +31,8 @@ the clocks of the machines differ.
 
 Stdin, stdout and stderr belong to the command, and signals are passed on to it. Its environment has
 REDLOCK_NAME and REDLOCK_UNTIL (when the lock would end without renewal, as of the start; RFC 3339),
-with --fence also REDLOCK_FENCE, and never REDLOCK_NODES.
+and with --fence also REDLOCK_FENCE. It also has what names the masters, for a redlock in the command,
+and REDLOCK_HELD, by which that is refused a lock that is held for it already.
 
 With --permits the name is that of a semaphore, and so many commands run at once on all machines
 together. All must give the same number; without --permits, the same name is that of a lock, which
@@ -42,13 +43,13 @@ With --shared the lock is that of a reader: any number of commands with --shared
 beside a command without it, which is a writer. Who came first is served first, so readers wait
 behind a writer that waits.
 
-The events of --json are no-proc, waiting, degraded, taken, misnamed, no-quorum, interrupted, not-run,
+The events of --json are no-proc, waiting, degraded, taken, nested, misnamed, no-quorum, interrupted, not-run,
 left-running, not-ended, not-stopped, lost, not-signalled, not-released, not-delivered and dropped.
 
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 78 if the name is that of a key that does not expire or is no string, and so
-no lock; 70 if the lock was lost before the end; 64 for a wrong command line; 126 and 127 if the
-command cannot be executed or found.`
+no lock; 70 if the lock was lost before the end; 64 for a wrong command line, and for a lock that a
+redlock around this one holds for it; 126 and 127 if the command cannot be executed or found.`
 
 const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
   redlock run --name nightly -- php cron.php

@@ -43,7 +43,7 @@ func (h *holder) run(ctx context.Context) (err error) {
 	acquired := h.clock.Now()
 	h.sayDegraded(false)
 	job.Notify(h.signals, job.RunningSignals) // before the command could miss one
-	command := h.job(h.variables(lock)...)
+	command := h.job(lock.Value(), h.variables(lock)...)
 	if h.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(h.flags.maxHold)
 	}
@@ -142,9 +142,12 @@ func (h *holder) notAcquired(ctx context.Context, err error) error {
 		err = cmp.Or(h.misnamed(ctx), err)
 	}
 	var ended interrupted
+	var itself *nestedError
 	switch {
 	case cli.ExitStatus(err) == cli.ExitMisnamed:
 		return h.messages.End("misnamed", err)
+	case errors.As(err, &itself):
+		return h.messages.End("nested", err)
 	case errors.As(err, &ended):
 		return h.messages.End(job.Interrupted, cli.StatusError{Status: ended.status(), Err: ended})
 	case errors.Is(err, redlock.ErrTaken):
@@ -240,6 +243,9 @@ func (h *holder) wait(ctx context.Context) (*redlock.Lock, error) {
 		if err := h.locker.Ready(ready); err != nil {
 			return nil, err
 		}
+		if err := h.nested(ctx, false); err != nil {
+			return nil, err
+		}
 		return h.try(ctx)
 	}
 	waiting, end := context.WithCancelCause(ctx)
@@ -250,6 +256,9 @@ func (h *holder) wait(ctx context.Context) (*redlock.Lock, error) {
 		watcher.Wait()
 	}()
 	if err := h.locker.Ready(ready); err != nil {
+		return nil, err
+	}
+	if err := h.nested(ctx, false); err != nil {
 		return nil, err
 	}
 	lock, err := h.ask(waiting, false)

@@ -105,6 +105,13 @@ func (w *watch) refused(masters int) error {
 	return e
 }
 
+// taken reports whether a quorum refused the last attempt.
+func (w *watch) taken() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return errors.Is(w.last, redlock.ErrTaken)
+}
+
 // noQuorum returns the last failure if no quorum answered.
 func (w *watch) noQuorum() error {
 	w.mu.Lock()
@@ -130,6 +137,10 @@ func (h *holder) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 			well = now
 		} else if now.Sub(well) >= errorBound {
 			end(&permanentError{misnamed})
+			return
+		}
+		if err := h.nested(ctx, h.watch.taken()); err != nil {
+			end(&permanentError{err})
 			return
 		}
 		if err := h.watch.refused(h.locker.Stats().Members); err != nil && h.flags.wait == 0 {
