@@ -130,16 +130,21 @@ func CheckEmpty(source string, endpoints []string) error {
 	return nil
 }
 
-// Split splits the values of --nodes at commas. A comma in a password is written %2C.
+// Split splits the values of --nodes at commas and at the ends of lines. A comma in a password is
+// written %2C.
 func Split(values []string) []string {
 	var endpoints []string
 	for _, value := range values {
+		value = lineEnd.ReplaceAllString(strings.TrimSpace(value), ",")
 		for endpoint := range strings.SplitSeq(value, ",") {
 			endpoints = append(endpoints, strings.TrimSpace(endpoint))
 		}
 	}
 	return endpoints
 }
+
+// lineEnd is what separates endpoints as one comma does.
+var lineEnd = regexp.MustCompile(`\s*,?\s*[\r\n]+\s*`)
 
 // comment is the end of a line of a file. A # inside an endpoint is part of it, and rejected with
 // it.
@@ -164,6 +169,7 @@ func readFile(path, source string) (endpoints, places []string, err error) {
 	for line := range strings.Lines(string(text)) {
 		n++
 		line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
+		line = strings.TrimSuffix(line, ",")
 		if line == "" {
 			continue
 		}
@@ -265,14 +271,6 @@ func wrongEndpoint(places, endpoints []string, text string) error {
 	}
 	_, why, _ := strings.Cut(text, pool.ErrEndpoint.Error()+": ")
 	where, typed := places[n-1], endpoints[n-1]
-	switch {
-	case strings.HasPrefix(typed, Variable+"="):
-		why = "give the endpoint alone, without " + Variable + "="
-	case strings.HasPrefix(typed, `"`) || strings.HasPrefix(typed, "'"):
-		why = "an endpoint has no quotes around it"
-	case strings.ContainsAny(typed, " \t"):
-		why = "a space inside an endpoint: they are separated by commas, and in a password a space is %20"
-	}
 	if harmless.MatchString(typed) {
 		where += fmt.Sprintf(" %q", typed)
 	}

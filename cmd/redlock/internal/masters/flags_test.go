@@ -12,7 +12,7 @@ import (
 
 func TestEndpointsComeFromFlagsThenFromTheEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes")
-	require.NoError(t, os.WriteFile(file, []byte("# the masters\na:1 # one\n\n  b:2, c:3\t#two\r\n  # c\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("# the masters\na:1 # one\n\n  b:2, c:3,\t#two\r\n  # c\n"), 0o600))
 	t.Setenv(Variable, "env:1,env:2")
 	for _, c := range []struct{ args, want []string }{
 		{nil, []string{"env:1", "env:2"}},
@@ -28,4 +28,6 @@ func TestEndpointsComeFromFlagsThenFromTheEnvironment(t *testing.T) {
 		assert.Equal(t, c.want, endpoints)
 	}
 	assert.Nil(t, Split(nil))
+	assert.Equal(t, []string{"a:1", "b:2", "c:3", "d:4"}, Split([]string{"\ta:1,\r\n b:2 \n\nc:3 , d:4\n"}))
+	assert.Equal(t, []string{"a:1", "", "b:2", ""}, Split([]string{"a:1,,b:2,"}), "which is refused")
 }
