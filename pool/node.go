@@ -15,12 +15,14 @@ type Node pipeline.Node
 // one of
 //
 //	redis://user:password@host:port/database
-//	rediss://user:password@host:port/database (TLS)
+//	rediss://user:password@host:port/database?servername=name (TLS)
 //	unix://user:password@/path/of/the/socket?db=database
 //	host:port
 //
 // where only the host, or the path of the socket, is required in a URL; the port defaults to 6379
-// and the database to 0. Errors match [ErrEndpoint], also for a bad option, and never contain a
+// and the database to 0. The server's certificate must have the servername, by default that of
+// [WithTLSConfig], or else the host. Further parameters of rediss:// are cert, key and cacert, the
+// files of [WithTLSFiles]. Blanks around an endpoint do not count. Errors match [ErrEndpoint], also for a bad option, and never contain a
 // password. Close the node when done.
 func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	node, err := pipeline.NewNode(endpoint, opts...)

@@ -178,7 +178,7 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 		if r.Index(id) >= 0 {
 			return nil, nil
 		}
-		return r.With(id, address), nil
+		return r.With(id, node.Listed()), nil
 	})
 }
 
@@ -259,7 +259,7 @@ func (l *Locker) untilClosed(ctx context.Context) (context.Context, context.Canc
 func membershipOf(r *members.Roster) Membership {
 	m := Membership{Cluster: r.Cluster, Version: r.Version.Number, MaxTTL: r.MaxTTL}
 	for _, p := range r.Members {
-		m.Members = append(m.Members, Member{ID: p.ID, Endpoint: p.Endpoint})
+		m.Members = append(m.Members, Member{ID: p.ID, Endpoint: p.Endpoint, ServerName: p.ServerName})
 	}
 	return m
 }

@@ -27,11 +27,15 @@ type Membership struct {
 type Member struct {
 	ID       string // random; it stays when the master forgets and comes back
 	Endpoint string // by which it was added, without user and password
-	Listed   bool   // the Locker's own list has it, however that spells it
-	Up       bool   // it is connected
-	Voting   bool   // its vote counts
-	Version  int64  // that it was told; 0 if that is not known
-	Err      error  // why its vote does not count; nil if it does
+
+	// ServerName is the name that its certificate must have; empty for the host of the endpoint.
+	ServerName string
+
+	Listed  bool  // the Locker's own list has it, however that spells it
+	Up      bool  // it is connected
+	Voting  bool  // its vote counts
+	Version int64 // that it was told; 0 if that is not known
+	Err     error // why its vote does not count; nil if it does
 }
 
 // Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be

@@ -34,8 +34,8 @@ import (
 // endpoints are escaped.
 //
 // Errors match [pool.ErrEndpoint], and say which options cannot be used:
-// StreamingCredentialsProvider, OnConnect and Limiter, TLS configurations or client names that
-// differ, an address that is given twice. They contain no password. For masters that differ more
+// StreamingCredentialsProvider, OnConnect and Limiter, client names that differ, TLS configurations
+// that differ in more than the server name, an address that is given twice. They contain no password. For masters that differ more
 // than that, make each with pool.NewNode and use redlock.NewFromNodes.
 func Endpoints(options ...*redis.Options) ([]string, []pool.Option, error) {
 	if len(options) == 0 {
@@ -122,6 +122,12 @@ func (m *master) locate() error {
 	return errors.New("Network is neither tcp nor unix") //nolint:staticcheck // the name of the field
 }
 
+// host returns that of the address.
+func (m *master) host() string {
+	host, _, _ := net.SplitHostPort(m.address) //nolint:errcheck // locate has checked it
+	return host
+}
+
 // tls reports whether the pool does TLS. A Dialer does its own, as in go-redis, which gives the
 // options of a client (redis.Client.Options) one that does.
 func (m *master) tls() bool { return m.given.TLSConfig != nil && m.given.Dialer == nil }
@@ -151,6 +157,9 @@ func (m *master) endpoint() string {
 		u = url.URL{Scheme: "unix", Path: m.address, RawQuery: "db=" + strconv.Itoa(m.given.DB)}
 	case m.tls():
 		u.Scheme = "rediss"
+		if name := m.given.TLSConfig.ServerName; name != "" && name != m.host() {
+			u.RawQuery = url.Values{"servername": {name}}.Encode()
+		}
 	}
 	if m.network == "tcp" && m.given.DB != 0 {
 		u.Path = "/" + strconv.Itoa(m.given.DB)

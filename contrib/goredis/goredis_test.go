@@ -203,7 +203,6 @@ func TestWhatCannotBeCarriedOverIsRefused(t *testing.T) {
 		"TLS on a unix socket":      {{Addr: "/a", TLSConfig: named("a")}},
 		"client names":              {{Addr: "a:1", ClientName: "a"}, {Addr: "b:1"}},
 		"TLS configurations differ": {{Addr: "a:1", TLSConfig: roots()}, {Addr: "b:1", TLSConfig: other}},
-		"TLS server names differ":   {{Addr: "a:1", TLSConfig: named("a")}, {Addr: "b:1", TLSConfig: named("c")}},
 	} {
 		_, _, err := goredis.Endpoints(options...)
 		require.ErrorIs(t, err, pool.ErrEndpoint)

@@ -107,11 +107,9 @@ func dialUntil(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, er
 }
 
 // tlsConfig returns the TLS configuration of the masters that have one, or nil. They must agree in
-// everything but a server name that is the master's host, which is the pool's default:
-// redis.ParseURL sets it.
+// everything but the server name, which is in the endpoint.
 func (all masters) tlsConfig() (*tls.Config, error) {
 	var first *tls.Config
-	names := map[string]bool{}
 	for _, m := range all {
 		if !m.tls() {
 			continue
@@ -123,21 +121,11 @@ func (all masters) tlsConfig() (*tls.Config, error) {
 		if cfg != first && !isEqual(cfg, first) {
 			return nil, errors.New("the TLS configurations differ, or have functions and are not the same")
 		}
-		name := cfg.ServerName
-		if host, _, err := net.SplitHostPort(m.dialed); err == nil && name == host {
-			name = ""
-		}
-		names[name] = true
 	}
-	switch {
-	case first == nil:
+	if first == nil {
 		return nil, nil
-	case len(names) == 1 && !names[""]:
-		return first.Clone(), nil // one name, which is not that of the hosts
-	case len(names) == 1:
-		return named(first, ""), nil
 	}
-	return nil, errors.New("the TLS server names differ, and are not those of the hosts")
+	return named(first, ""), nil
 }
 
 // isEqual compares two configurations but for their server names. Functions are never equal, so

@@ -148,6 +148,10 @@ func TestTLSIsCarriedOver(t *testing.T) {
 		}
 		requireLock(t, clients...)
 	})
+	t.Run("with names that differ", func(t *testing.T) {
+		options[1].TLSConfig.ServerName = "example.com"
+		requireLock(t, options...)
+	})
 	t.Run("with one name for all", func(t *testing.T) {
 		for _, o := range options {
 			o.TLSConfig.ServerName = "example.com"

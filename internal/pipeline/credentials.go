@@ -11,7 +11,8 @@ import (
 // member that our own list lacks gets our credentials (password, client certificate, or what the
 // function of [WithCredentials] returns) only where our configuration leads:
 //
-//   - with TLS, if any endpoint of our list has it;
+//   - with TLS, if any endpoint of our list has it, and a certificate for the host or for a name
+//     that our list has for that host;
 //   - on a host of our list, and then those that this host has there; on another host only with
 //     [WithMemberCredentials], and then those of the first endpoint.
 //
@@ -40,12 +41,15 @@ func NewMember(list []*Node, text string) (*Node, error) {
 	}
 	e.username, e.password, e.files = "", "", TLSFiles{}
 	from, listed := sponsor(list, &e)
-	e.inherit(from.endpoint.Load())
+	named := hasName(list, &e)
+	e.inherit(from.endpoint.Load(), listed)
 	switch secret := from.config.identifies(&e); {
 	case !e.tls && slices.ContainsFunc(list, (*Node).hasTLS):
 		e.untrusted = fmt.Errorf("%w: it is without TLS, and the list has TLS", ErrUntrusted)
 	case secret && !listed && !from.config.trustMembers:
 		e.untrusted = fmt.Errorf("%w: its host is not in the list: add it there, or allow all members (WithMemberCredentials, --trust-members)", ErrUntrusted)
+	case secret && !named && !from.config.trustMembers:
+		e.untrusted = fmt.Errorf("%w: the list has no such servername for its host: add it there, or allow all members (WithMemberCredentials, --trust-members)", ErrUntrusted)
 	}
 	return newNode(e, from.config), nil
 }
@@ -58,9 +62,9 @@ func Named(list []*Node, text string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, _ := sponsor(list, &e)
+	from, listed := sponsor(list, &e)
 	own := e.password != "" && from.config.credentials == nil
-	e.inherit(from.endpoint.Load())
+	e.inherit(from.endpoint.Load(), listed)
 	if !own && !e.tls && from.config.identifies(&e) && slices.ContainsFunc(list, (*Node).hasTLS) {
 		return nil, fmt.Errorf("%w: it is without TLS, and the list has TLS: the credentials of the list are not sent there", ErrEndpoint)
 	}
@@ -86,6 +90,15 @@ func sponsor(list []*Node, e *endpoint) (from *Node, listed bool) {
 	return list[0], false
 }
 
+// hasName reports whether the list has, for the host of an endpoint, the name of its certificate.
+// Otherwise whoever changes the masters' list could name a certificate of their own.
+func hasName(list []*Node, e *endpoint) bool {
+	return e.serverName == "" || e.serverName == e.host || slices.ContainsFunc(list, func(n *Node) bool {
+		other := n.endpoint.Load()
+		return other.network == e.network && hostOf(other) == hostOf(e) && other.serverName == e.serverName
+	})
+}
+
 // hostOf returns the host of an endpoint in its shortest form, or the path of its socket.
 func hostOf(e *endpoint) string {
 	if e.network == "unix" {
@@ -99,8 +112,12 @@ func hostOf(e *endpoint) string {
 
 func (n *Node) hasTLS() bool { return n.endpoint.Load().tls }
 
-// inherit takes the credentials and files of another endpoint where this one has none.
-func (e *endpoint) inherit(from *endpoint) {
+// inherit takes the credentials and files of another endpoint where this one has none, and the name
+// of its certificate if both are on one host.
+func (e *endpoint) inherit(from *endpoint, oneHost bool) {
+	if e.tls && oneHost && e.serverName == "" {
+		e.serverName = from.serverName
+	}
 	if e.password == "" {
 		e.username, e.password = from.username, from.password
 	}

@@ -122,6 +122,13 @@ func TestCredentialsGoWhereTheListLeads(t *testing.T) {
 		"a certificate of an endpoint":          {[]string{"rediss://a:6380" + files}, nil, "rediss://b:6380", never, "b:6380 certificate "},
 		"a certificate, another port":           {[]string{"rediss://[2001:db8::1]:7000" + files}, nil, "rediss://[2001:DB8::1]:6380", "[2001:db8::1]:6380 certificate ", "[2001:db8::1]:6380 certificate "},
 		"a certificate that the masters name":   {[]string{"rediss://a:6380"}, nil, "rediss://b:6380" + files, "b:6380 ", "b:6380 certificate "},
+		"a name of the host's certificate":      {[]string{"rediss://:secret@a:7000?servername=n.example"}, nil, "rediss://a:6380?servername=N.example", "a:6380 :secret", "a:6380 :secret"},
+		"a name that only the masters name":     {[]string{"rediss://:secret@a:7000?servername=n.example"}, nil, "rediss://a:6380?servername=evil.example", never, "a:6380 :secret"},
+		"a name, where the list has none":       {[]string{"rediss://:secret@a:7000"}, nil, "rediss://a:6380?servername=evil.example", never, "a:6380 :secret"},
+		"a name of another host":                {[]string{"rediss://:secret@a:7000", "rediss://:own@b:7000?servername=n.example"}, nil, "rediss://a:6380?servername=n.example", never, "a:6380 :secret"},
+		"a name that is the host":               {[]string{"rediss://:secret@a:7000"}, nil, "rediss://a:6380?servername=a", "a:6380 :secret", "a:6380 :secret"},
+		"a name, trusted":                       {[]string{"rediss://:secret@a:7000"}, []Option{trust}, "rediss://b:6380?servername=n.example", "b:6380 :secret", "b:6380 :secret"},
+		"a name without credentials":            {[]string{"rediss://a:7000"}, nil, "rediss://b:6380?servername=n.example", "b:6380 ", "b:6380 "},
 		"a certificate of options, without TLS": {[]string{"redis://a"}, []Option{withFiles}, "rediss://b:6380", never, "b:6380 certificate "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -117,6 +117,10 @@ func newNode(e endpoint, cfg config) *Node {
 // Endpoint returns the endpoint without user, password and files.
 func (n *Node) Endpoint() string { return n.name }
 
+// Listed returns the endpoint as the masters' list of members has it: with the name that its
+// certificate must have, if it is not the host's ([WithServerName]).
+func (n *Node) Listed() string { return n.endpoint.Load().listed() }
+
 // User returns the user name that the endpoint has, or that of Redis' default user.
 func (n *Node) User() string { return cmp.Or(n.endpoint.Load().username, "default") }
 

@@ -154,6 +154,9 @@ func (n *Node) tlsConfig(e *endpoint) (*tls.Config, error) {
 	if cfg == nil {
 		cfg = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	if e.serverName != "" {
+		cfg.ServerName = e.serverName
+	}
 	if cfg.ServerName == "" {
 		cfg.ServerName = e.host
 	}

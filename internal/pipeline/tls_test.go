@@ -64,6 +64,32 @@ func TestCertificatesThatAreRotatedAreRead(t *testing.T) {
 	assert.Fail(t, "the new certificate is not used")
 }
 
+func TestTheCertificateHasTheNameOfTheEndpoint(t *testing.T) {
+	config := WithTLSConfig(&tls.Config{ServerName: "all.example", MinVersion: tls.VersionTLS12})
+	for _, c := range []struct {
+		list, member string
+		opts         []Option
+		want         string
+	}{
+		{"rediss://10.0.0.5", "rediss://10.0.0.5:1", nil, "10.0.0.5"},
+		{"rediss://10.0.0.5", "rediss://10.0.0.6", []Option{config}, "all.example"},
+		{"rediss://10.0.0.5?servername=a.example", "rediss://10.0.0.5:1", []Option{config}, "a.example"},
+		{"rediss://10.0.0.5?servername=a.example", "rediss://10.0.0.5:1?servername=b.example", nil, "b.example"},
+		{"rediss://10.0.0.5?servername=a.example", "rediss://10.0.0.6", nil, "10.0.0.6"},
+		{"rediss://10.0.0.5?servername=a.example", "rediss://10.0.0.6", []Option{config}, "all.example"},
+	} {
+		first, err := NewNode(c.list, c.opts...)
+		require.NoError(t, err)
+		require.NoError(t, first.Close())
+		n, err := Named([]*Node{first}, c.member)
+		require.NoError(t, err)
+		require.NoError(t, n.Close())
+		cfg, err := n.tlsConfig(n.endpoint.Load())
+		require.NoError(t, err)
+		assert.Equal(t, c.want, cfg.ServerName, c.member)
+	}
+}
+
 // A server that does not accept our certificate may end the connection without a word that reaches
 // us. If the certificate has ended, that is the cause.
 func TestACertificateOfOursThatHasEndedIsTheCause(t *testing.T) {

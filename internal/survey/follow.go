@@ -41,7 +41,7 @@ func Follow(ctx context.Context, clk clock.Clock, nodes []*pool.Node, opts ...re
 		if one.Listed {
 			continue
 		}
-		if node, err := pipeline.NewMember(list, one.Endpoint); err == nil {
+		if node, err := pipeline.NewMember(list, pipeline.WithServerName(one.Endpoint, one.ServerName)); err == nil {
 			f.Nodes = append(f.Nodes, (*pool.Node)(node))
 		}
 	}

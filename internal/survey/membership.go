@@ -20,10 +20,11 @@ type Members struct {
 type Member struct {
 	ID       string `json:"id"`
 	Endpoint string `json:"endpoint"`
-	State    string `json:"state"`   // votes, no vote or down
-	Version  int64  `json:"version"` // that it was told; 0 if that is not known
-	Listed   bool   `json:"listed"`  // in the list of the command line
-	Error    string `json:"error"`   // why its vote does not count
+	Name     string `json:"server_name,omitempty"` // of its certificate, if that is not the host
+	State    string `json:"state"`                 // votes, no vote or down
+	Version  int64  `json:"version"`               // that it was told; 0 if that is not known
+	Listed   bool   `json:"listed"`                // in the list of the command line
+	Error    string `json:"error"`                 // why its vote does not count
 }
 
 // The states of a member.
@@ -40,7 +41,7 @@ func MembersOf(m *redlock.Membership, flaws []Flaw) Members {
 		List: append([]Flaw{}, flaws...),
 	}
 	for _, one := range m.Members {
-		row := Member{ID: one.ID, Endpoint: one.Endpoint, State: MemberVotes, Version: one.Version, Listed: one.Listed}
+		row := Member{ID: one.ID, Endpoint: one.Endpoint, Name: one.ServerName, State: MemberVotes, Version: one.Version, Listed: one.Listed}
 		switch {
 		case !one.Up:
 			row.State = MemberDown

@@ -36,7 +36,7 @@ func (ms *Membership) form(ctx context.Context, reports []report, roster *Roster
 	nodes := ms.Nodes()
 	var endpoints []string
 	for i := range reports {
-		endpoints = append(endpoints, nodes[reports[i].node].Endpoint())
+		endpoints = append(endpoints, nodes[reports[i].node].Listed())
 	}
 	maxTTL := ms.maxTTL
 	if roster != nil {
@@ -77,7 +77,7 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 	}
 	var endpoints []string
 	for i := range there {
-		endpoints = append(endpoints, ms.nodeOf(&there[i]).Endpoint())
+		endpoints = append(endpoints, ms.nodeOf(&there[i]).Listed())
 	}
 	roster := newCluster(ms.maxTTL, endpoints)
 	var asks []*inquiry

@@ -155,7 +155,7 @@ func (ms *Membership) dialMissing() {
 		return // the others are dialed when it is known which members these are
 	}
 	for _, p := range peers {
-		node, err := ms.dial(p.Endpoint)
+		node, err := ms.dial(p.listed())
 		if err == nil && ms.addNode(node, position{of: p.ID}) >= 0 {
 			continue
 		}

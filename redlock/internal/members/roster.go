@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -24,9 +25,20 @@ type Roster struct {
 
 // Peer is a member of a cluster.
 type Peer struct {
-	ID       string // random; it stays when the master forgets and comes back
-	Endpoint string // by which it was added
+	ID         string // random; it stays when the master forgets and comes back
+	Endpoint   string // by which it was added
+	ServerName string // that its certificate must have; "" for the host of the endpoint
 }
+
+// newPeer returns a member that was added at an endpoint, which may be followed by the name of its
+// certificate. Members are compared without that.
+func newPeer(id, listed string) Peer {
+	endpoint, name := pipeline.CutServerName(listed)
+	return Peer{id, endpoint, name}
+}
+
+// listed returns the endpoint with the name of the certificate.
+func (p Peer) listed() string { return pipeline.WithServerName(p.Endpoint, p.ServerName) }
 
 // server returns the address as [pipeline.Node.Server] does: with TLS or without, it is the same.
 func (p Peer) server() string {
@@ -86,7 +98,7 @@ func (r *Roster) wait() int64 { return (r.longest() + r.longest()/50).Millisecon
 func newCluster(maxTTL time.Duration, endpoints []string) *Roster {
 	r := &Roster{Cluster: rand.Text(), Version: Version{1, newName()}, MaxTTL: maxTTL, Earlier: maxTTL}
 	for _, endpoint := range endpoints {
-		r.Members = append(r.Members, Peer{r.newID(), endpoint})
+		r.Members = append(r.Members, newPeer(r.newID(), endpoint))
 	}
 	return r
 }
@@ -111,7 +123,7 @@ func (r *Roster) next() *Roster {
 // With returns the next version, with one member more.
 func (r *Roster) With(id, endpoint string) *Roster {
 	n := r.next()
-	n.Members = append(n.Members, Peer{id, endpoint})
+	n.Members = append(n.Members, newPeer(id, endpoint))
 	return n
 }
 
@@ -157,7 +169,7 @@ func (r *Roster) String() string {
 		strconv.FormatInt(r.MaxTTL.Milliseconds(), 10), strconv.FormatInt(r.Earlier.Milliseconds(), 10),
 	}
 	for _, p := range r.Members {
-		words = append(words, p.ID+"="+p.Endpoint)
+		words = append(words, p.ID+"="+p.listed())
 	}
 	if r.words != "" {
 		words = append(words, r.words)
@@ -190,7 +202,7 @@ func parseRoster(text string) *Roster {
 		if !ok || !isWord(id) || endpoint == "" || r.Index(id) >= 0 {
 			return nil
 		}
-		r.Members = append(r.Members, Peer{id, endpoint})
+		r.Members = append(r.Members, newPeer(id, endpoint))
 	}
 	if n := len(r.Members); n == 0 || n > quorum.MaxNodes {
 		return nil

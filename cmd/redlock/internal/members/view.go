@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
@@ -41,7 +42,7 @@ func (v *view) text(terminal.Look) (lines []string) {
 		if one.Version > 0 {
 			version = strconv.FormatInt(one.Version, 10)
 		}
-		table.Rows = append(table.Rows, []string{one.ID, one.Endpoint, one.State, version})
+		table.Rows = append(table.Rows, []string{one.ID, pipeline.WithServerName(one.Endpoint, one.Name), one.State, version})
 	}
 	lines = append(lines, table.Lines(terminal.Unlimited)...)
 	wrong := slices.DeleteFunc(slices.Clone(v.Members.Members), func(one survey.Member) bool { return one.Error == "" })

@@ -17,12 +17,13 @@ import (
 
 // Authority signs certificates for servers on [Host] and for clients.
 type Authority struct {
-	tb   testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	last int64 // serial number
+	tb    testing.TB
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+	last  int64 // serial number
 
-	File string // its certificate
+	File  string   // its certificate
+	Names []string // of the certificates that it issues from now on, in place of [Host]
 }
 
 // NewAuthority returns an authority whose certificate is in a file of the test.
@@ -42,9 +43,13 @@ func NewAuthority(tb testing.TB) *Authority {
 func (a *Authority) Issue(d time.Duration, certFile, keyFile string) {
 	a.tb.Helper()
 	a.last = max(a.last, 1) + 1
+	addresses := []net.IP{net.ParseIP(Host())}
+	if len(a.Names) > 0 {
+		addresses = nil
+	}
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(a.last), Subject: pkix.Name{CommonName: "redquorum"}, NotAfter: time.Now().Add(d),
-		IPAddresses: []net.IP{net.ParseIP(Host())}, KeyUsage: x509.KeyUsageDigitalSignature,
+		IPAddresses: addresses, DNSNames: a.Names, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	a.write(cert, a.cert, a.key, certFile, keyFile)

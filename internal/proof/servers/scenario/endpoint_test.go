@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -136,4 +137,45 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 	give(t, locks[0])
 	give(t, <-gots[0])
 	assert.Equal(t, uint64(1), waiters[0].Stats().Woken)
+}
+
+// Masters are reached by addresses, and their certificates have names. What the list of a client
+// lacks, it learns from the members; who has no names there is in the same cluster.
+func TestMastersWhoseCertificatesHaveOtherNamesThanTheirHosts(t *testing.T) {
+	t.Parallel()
+	authority := redistest.NewAuthority(t)
+	var endpoints, named []string
+	for _, name := range []string{"a.redis.example", "b.redis.example", "c.redis.example"} {
+		authority.Names = []string{name}
+		server, addr := authority.StartTLS(time.Hour, redistest.WithArgs("--tls-auth-clients", "no"))
+		t.Cleanup(func() { assert.NoError(t, server.Clear()) })
+		endpoints = append(endpoints, "rediss://"+addr)
+		named = append(named, "rediss://"+addr+"?servername="+name)
+	}
+	files := redlock.WithPool(pool.WithTLSFiles(pool.TLSFiles{CA: authority.File}))
+	first := connected(t, named, files)
+	lock := take(t, first, cluster.LockName(t))
+	m, err := first.Cluster().Members(t.Context())
+	require.NoError(t, err)
+	for _, one := range m.Members {
+		i := slices.Index(endpoints, one.Endpoint)
+		require.GreaterOrEqual(t, i, 0, one.Endpoint)
+		assert.Equal(t, named[i], one.Endpoint+"?servername="+one.ServerName)
+	}
+
+	unverified := redlock.WithPool(pool.WithTLSConfig(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // a test
+	for _, l := range []*redlock.Locker{connected(t, named[:2], files), connected(t, endpoints, unverified)} {
+		await(t, "it knows and reaches all three", func() bool {
+			nodes := l.Stats().Nodes
+			return len(nodes) == 3 && !slices.ContainsFunc(nodes, func(n redlock.NodeStats) bool { return n.State != pool.Up || n.Barred != nil })
+		})
+		_, err := l.TryLock(t.Context(), lock.Name())
+		require.ErrorIs(t, err, redlock.ErrTaken)
+	}
+	give(t, lock)
+
+	strict := cluster.NewLocker(t, endpoints, files)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	assert.ErrorContains(t, strict.Ready(ctx), "certificate")
 }
