@@ -256,35 +256,6 @@ func TestAPageOf10000LocksHas50(t *testing.T) {
 	assert.Less(t, len(page), 60<<10)
 }
 
-func TestWithoutALoginOnlyThisMachineIsAnswered(t *testing.T) {
-	d := open(t, &script{}, Config{Hosts: []string{"ops.example.com"}})
-	local, remote, socket := &net.TCPAddr{IP: net.IPv6loopback}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, &net.UnixAddr{}
-	for _, c := range []struct {
-		host   string
-		to     net.Addr
-		status int
-	}{
-		{"127.0.0.1:8700", local, 200},
-		{"localhost", local, 200},
-		{"[::1]:8700", local, 200},
-		{"x.localhost:1", local, 200},
-		{"OPS.example.com", local, 200},
-		{"anything", socket, 200},
-		{"localhost", remote, 403},
-		{"localhost", &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}, 403}, // HTTP/3
-		{"localhost", nil, 403},                                      // a server that does not tell
-		{"ops.example.com", remote, 403},
-		{"127.0.0.1.evil.com:80", local, 403},
-		{"", local, 403},
-		{"localhost.evil.com", local, 403},
-	} {
-		assert.Equal(t, c.status, do(d, "GET", "/", func(r *http.Request) {
-			r.Host = c.host
-			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.to))
-		}).Code, c)
-	}
-}
-
 // loggedIn logs in whoever says so.
 func loggedIn(r *http.Request) (string, bool) {
 	user, password, _ := r.BasicAuth()

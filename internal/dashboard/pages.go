@@ -105,8 +105,12 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request, v *view) {
 	write(w, http.StatusOK, "layout", d.make(r, v, s))
 }
 
-// fail answers with a page that says what is wrong.
+// fail answers with a page that says what is wrong, or with JSON below /api.
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, status int, why string) {
+	if isAPI(r) {
+		apiError(w, status, errors.New(why))
+		return
+	}
 	write(w, status, "layout", &page{View: "error", Title: http.StatusText(status), User: userOf(r), Content: why})
 }
 
