@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
@@ -43,23 +44,56 @@ func listenUnix(path string) (net.Listener, error) {
 	if path == "" {
 		return nil, cli.Usagef("--listen: unix: needs a path")
 	}
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
-		conn, err := net.DialTimeout("unix", path, time.Second)
-		if err == nil {
-			return nil, errors.Join(fmt.Errorf("somebody listens on %s", path), conn.Close())
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
+	if err := removeDead(path); err != nil {
+		return nil, err
 	}
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o660); err != nil {
-		return nil, errors.Join(err, listener.Close())
+	l := &ownSocket{UnixListener: listener.(*net.UnixListener), path: path}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(path, 0o660); err == nil {
+		l.made, err = os.Lstat(path)
 	}
-	return listener, nil
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), os.Remove(path))
+	}
+	return l, nil
+}
+
+// removeDead removes a socket on which nobody listens: the kernel refuses the connection. Any other
+// error leaves it open whether somebody does: the right to connect is missing, the queue of
+// connections is full, or it is a socket of another kind.
+func removeDead(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return nil // to listen there says what is wrong
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		return errors.Join(fmt.Errorf("somebody listens on %s", path), conn.Close())
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("somebody may listen on %s: %w", path, err)
+	default:
+		return os.Remove(path)
+	}
+}
+
+// ownSocket removes its socket at the end, and no other one that has taken its place.
+type ownSocket struct {
+	*net.UnixListener
+	path string
+	made fs.FileInfo
+}
+
+// Close ends the listening.
+func (s *ownSocket) Close() error {
+	if there, err := os.Lstat(s.path); err == nil && os.SameFile(there, s.made) {
+		_ = os.Remove(s.path) //nolint:errcheck // the next one replaces it
+	}
+	return s.UnixListener.Close()
 }
 
 // firstInherited is the first descriptor that systemd passes (sd_listen_fds(3)).

@@ -23,8 +23,8 @@ const (
 	// shortestPassword cannot be guessed at the rate below.
 	shortestPassword = 12
 
-	// refusalPause is how long a wrong password waits for its answer, and guesses how many may at a
-	// time: no more than guesses/refusalPause can be tried in all.
+	// refusalPause is how long a wrong password waits for its answer, and takes one of so many
+	// guesses: no more than guesses/refusalPause can be tried in all.
 	refusalPause = time.Second
 	guesses      = 8
 
@@ -40,7 +40,7 @@ type login struct {
 // logins are those who may.
 type logins struct {
 	all      []login
-	guessing chan struct{} // has room for those who wait for a refusal
+	guessing chan struct{} // has room for the guesses of a refusalPause
 }
 
 // logins returns those of the file; nil if nobody needs one.
@@ -92,6 +92,10 @@ func parseLogins(text []byte) (*logins, error) {
 var errNobody = errors.New("nobody is in it")
 
 // of returns the name of who makes a request, and whether the password is right. A wrong one waits.
+//
+// A password is compared only by who has one of the guesses, and a wrong one keeps it for the whole
+// pause: to hang up brings no further guess, only the loss of the answer. While others guess, a
+// right one has to wait for its turn as well, or its haste would tell it from the wrong ones.
 func (l *logins) of(r *http.Request) (user string, ok bool) {
 	user, password, given := r.BasicAuth()
 	if token, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); is {
@@ -100,24 +104,34 @@ func (l *logins) of(r *http.Request) (user string, ok bool) {
 	if !given {
 		return "", false
 	}
+	select {
+	case l.guessing <- struct{}{}:
+	case <-r.Context().Done():
+		return "", false
+	}
+	if l.isRight(user, password) {
+		<-l.guessing
+		return cmp.Or(user, "somebody with the password"), true
+	}
+	refused := make(chan struct{})
+	time.AfterFunc(refusalPause, func() {
+		<-l.guessing
+		close(refused)
+	})
+	select {
+	case <-refused:
+	case <-r.Context().Done():
+	}
+	return "", false
+}
+
+// isRight compares with all logins, so that the time it takes tells nothing.
+func (l *logins) isRight(user, password string) bool {
 	hash, right := sha256.Sum256([]byte(password)), 0
 	for _, one := range l.all {
 		if one.user == "" || one.user == user {
 			right |= subtle.ConstantTimeCompare(hash[:], one.hash[:])
 		}
 	}
-	if right == 1 {
-		return cmp.Or(user, "somebody with the password"), true
-	}
-	select {
-	case l.guessing <- struct{}{}:
-		defer func() { <-l.guessing }()
-	case <-r.Context().Done():
-		return "", false
-	}
-	select {
-	case <-time.After(refusalPause):
-	case <-r.Context().Done():
-	}
-	return "", false
+	return right == 1
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -9,7 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -79,6 +84,44 @@ func TestWhoeverHasNoPasswordIsRefusedAndWaits(t *testing.T) {
 	require.ErrorIs(t, err, errNobody)
 }
 
+func TestWhoeverHangsUpHasHadAGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := parseLogins([]byte("ann:correct horse"))
+		require.NoError(t, err)
+		const seconds = 10
+		var compared, entered atomic.Int64
+		var all sync.WaitGroup
+		end := time.Now().Add(seconds * time.Second)
+		for range 50 {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					// It knows after a moment: a right password is answered at once.
+					ctx, hangUp := context.WithTimeout(t.Context(), 20*time.Millisecond)
+					r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+					r.SetBasicAuth("ann", "correct horse")
+					if compared.Add(1)%50 != 0 {
+						r.SetBasicAuth("ann", "a wrong guess")
+					}
+					if _, ok := l.of(r); ok {
+						entered.Add(1)
+					}
+					<-ctx.Done()
+					hangUp()
+				}
+			})
+		}
+		all.Wait()
+		assert.LessOrEqual(t, entered.Load(), int64(seconds), "of %d guesses, every 50th is right, and 8 a second are compared", compared.Load())
+		r := httptest.NewRequest("GET", "/", nil)
+		r.SetBasicAuth("ann", "correct horse")
+		began := time.Now()
+		_, ok := l.of(r)
+		assert.True(t, ok)
+		assert.LessOrEqual(t, time.Since(began), refusalPause, "behind those who guess")
+		time.Sleep(refusalPause)
+	})
+}
+
 func TestThePagesAreBelowThePrefixAlone(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, http.StatusOK) })
 	handler := (&flags{prefix: "/locks/"}).handler(page)
@@ -94,7 +137,7 @@ func TestASocketIsForItsOwnerAndGroupAndAnOldOneIsReplaced(t *testing.T) {
 	f := flags{listen: "unix:" + path}
 	first, err := f.open()
 	require.NoError(t, err)
-	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	first = first.(*ownSocket).UnixListener // as of a process that was killed
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o660), info.Mode().Perm())
@@ -104,6 +147,51 @@ func TestASocketIsForItsOwnerAndGroupAndAnOldOneIsReplaced(t *testing.T) {
 	second, err := f.open()
 	require.NoError(t, err)
 	defer second.Close()
+}
+
+// A socket of somebody else tells no more than an error.
+func TestASocketOnWhichSomebodyMayListenStays(t *testing.T) {
+	for what, make := range map[string]func(path string) (end func() error, err error){
+		"alive": func(path string) (func() error, error) {
+			l, err := net.Listen("unix", path)
+			return func() error { return l.Close() }, err
+		},
+		"of another kind": func(path string) (func() error, error) {
+			c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+			return func() error { return c.Close() }, err
+		},
+		"with a full queue": func(path string) (func() error, error) {
+			l, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+			err = errors.Join(err, syscall.Bind(l, &syscall.SockaddrUnix{Name: path}), syscall.Listen(l, 0))
+			c, err2 := net.Dial("unix", path)
+			return func() error { return errors.Join(c.Close(), syscall.Close(l)) }, errors.Join(err, err2)
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "web.sock")
+		end, err := make(path)
+		require.NoError(t, err, what)
+		before, err := os.Lstat(path)
+		require.NoError(t, err, what)
+		_, err = listenUnix(path)
+		require.ErrorContains(t, err, "listen", what)
+		after, err := os.Lstat(path)
+		require.NoError(t, err, what)
+		assert.True(t, os.SameFile(before, after), what)
+		require.NoError(t, end(), what)
+	}
+}
+
+func TestASocketThatTookThePlaceOfOursStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.sock")
+	first, err := listenUnix(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	second, err := listenUnix(path)
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.FileExists(t, path)
+	require.NoError(t, second.Close())
+	require.NoFileExists(t, path)
 }
 
 func TestTheSignalToEndEndsStreamsAsWell(t *testing.T) {
