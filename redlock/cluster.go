@@ -167,18 +167,18 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 		return invalid("this Locker has %d nodes, and can have no more", quorum.MaxNodes)
 	}
 	defer l.members.Leave(at)
-	return c.change(ctx, op, func(r *members.Roster) (*members.Roster, error) {
-		if r.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
+	return c.change(ctx, op, func(s *members.Standing) (*members.Roster, error) {
+		if s.Roster.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
 		}
-		id, err := l.members.Prepare(ctx, at, c.progress)
+		id, err := l.members.Prepare(ctx, s, at, c.progress)
 		if err != nil {
 			return nil, fmt.Errorf("redlock: add %s: %w", address, err)
 		}
-		if r.Index(id) >= 0 {
+		if s.Roster.Index(id) >= 0 {
 			return nil, nil
 		}
-		return r.With(id, node.Listed()), nil
+		return s.Roster.With(id, node.Listed()), nil
 	})
 }
 
@@ -193,13 +193,13 @@ func (c *Cluster) Remove(ctx context.Context, id string) error {
 	}
 	defer leave()
 	was := false
-	return c.change(ctx, op, func(r *members.Roster) (*members.Roster, error) {
+	return c.change(ctx, op, func(s *members.Standing) (*members.Roster, error) {
 		switch {
-		case r.Index(id) >= 0 && len(r.Members) == 1:
+		case s.Roster.Index(id) >= 0 && len(s.Roster.Members) == 1:
 			return nil, invalid("%s is the only member", id)
-		case r.Index(id) >= 0:
+		case s.Roster.Index(id) >= 0:
 			was = true
-			return r.Without(id), nil
+			return s.Roster.Without(id), nil
 		case !was:
 			return nil, fmt.Errorf("%w: %s", ErrNotMember, id)
 		default:
@@ -221,16 +221,16 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	defer leave()
-	return c.change(ctx, op, func(r *members.Roster) (*members.Roster, error) {
-		if r.MaxTTL == d {
+	return c.change(ctx, op, func(s *members.Standing) (*members.Roster, error) {
+		if s.Roster.MaxTTL == d {
 			return nil, nil
 		}
-		return r.WithMaxTTL(d), nil
+		return s.Roster.WithMaxTTL(d), nil
 	})
 }
 
 // change makes a change, and says what it waited for if ctx or the Locker ends.
-func (c *Cluster) change(ctx context.Context, op string, next func(*members.Roster) (*members.Roster, error)) error {
+func (c *Cluster) change(ctx context.Context, op string, next func(*members.Standing) (*members.Roster, error)) error {
 	chosen := func(before, after *members.Roster) {
 		// Who may not write the log changes members all the same.
 		_ = c.locker.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above

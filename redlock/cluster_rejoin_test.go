@@ -68,7 +68,7 @@ func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
 		short, err := redlock.New([]string{endpoint(2), "nowhere:1"}, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())),
 			redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))
 		require.NoError(t, err)
-		time.Sleep(3 * time.Second)
+		time.Sleep(5 * time.Second)
 		require.NoError(t, short.Close())
 		l := c.locker()
 		time.Sleep(50 * time.Second)

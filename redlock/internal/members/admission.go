@@ -73,7 +73,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		return forgot
 	}
 	if n.unnamed() && !v.watched {
-		n.until = n.watchedAt(ms.longestLocked())
+		n.until = n.watchedAt(ms.quarantineLocked())
 		n.retryAt = n.until
 		return forgot
 	}
@@ -94,7 +94,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
 		n.retryAt = min(n.until, here.Add(n.pause.Next()))
 		n.reads++
-		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.longestLocked()) < here {
+		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.quarantineLocked()) < here {
 			written := n.until.Add(-time.Duration(n.marker.maxTTL) * time.Millisecond)
 			n.objections = written.Add(objectionTime)
 			if here < n.objections {
@@ -135,16 +135,16 @@ func (j *judgement) timeLeft(now int64, looks bool) time.Duration {
 func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	n := &ms.members[i]
 	v := knowledge{
-		known: n.known, own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), maxTTL: ms.longestLocked().Milliseconds(), now: now,
+		known: n.known, own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), maxTTL: ms.quarantineLocked().Milliseconds(), now: now,
 	}
 	if n.place.cluster != "" && !n.place.isCandidate() && ms.keeper.roster == nil { // its cluster says
-		v.maxTTL = n.marker.maxTTL
+		v.maxTTL = max(n.marker.maxTTL, leastQuarantine.Milliseconds())
 	}
 	v.claim = ms.claimLocked(i)
 	if n.pardoned != "" && n.pardoned == n.marker.incarnation {
 		v.known = ""
 	}
-	v.watched = ms.clock.Now() >= n.watchedAt(ms.longestLocked())
+	v.watched = ms.clock.Now() >= n.watchedAt(ms.quarantineLocked())
 	v.early = v.known != "" && n.marker.incarnation != v.known && ms.clock.Now() < n.trusted
 	for k := range ms.members {
 		same := ms.members[k].identity.RunID == n.identity.RunID && n.server.named() // by another name
@@ -173,7 +173,7 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 	n := &ms.members[i]
 	out := ms.takenLocked().Minus(n.said.Or(quorum.Only(i)))
 	// It does not wait longer than the quarantine that it could save.
-	late := ms.clock.Now() >= n.identity.Connected.Add(ms.longestLocked())
+	late := ms.clock.Now() >= n.identity.Connected.Add(ms.quarantineLocked())
 	if n.early = false; out.Empty() || late || n.known != "" || !n.server.isRestart(n.marker) {
 		return false
 	}

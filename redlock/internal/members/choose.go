@@ -19,15 +19,15 @@ type ballot struct {
 	life   int64 // milliseconds
 }
 
-// newBallot returns a ballot above all that were promised. It lasts half a MaxTTL at most, so that
-// a master that forgets what it promised is not back before it is over.
+// newBallot returns a ballot above all that were promised. It lasts half a quarantine at most, so
+// that a master that forgets what it promised is not back before it is over.
 func (ms *Membership) newBallot(reports []report) ballot {
 	var highest int64
-	life := ms.LongestTTL() / freshShare
+	life := fresh(ms.LongestTTL())
 	for i := range reports {
 		highest = max(highest, reports[i].register.promised.Number, reports[i].register.ballot.Number)
 		if t := reports[i].told(); t != nil {
-			life = min(life, t.MaxTTL/freshShare)
+			life = min(life, fresh(t.MaxTTL))
 		}
 	}
 	return ballot{Version{highest + 1, newName()}, ms.clock.Now().Add(life), life.Milliseconds()}
@@ -150,15 +150,15 @@ func (ms *Membership) teach(ctx context.Context, roster *Roster, b ballot, given
 	if !ms.learns(roster, given, reports) {
 		return false
 	}
+	var asks []*inquiry
 	for _, r := range reports {
 		if ms.isMember(&r, roster) && r.register.unlearned {
 			next := register{since: r.register.since, told: roster, promised: b.number, until: r.now + b.life}
 			next.ballot, next.accepted = found(given)
-			_, made := ms.swap(ctx, r, change{marker: r.marker, register: &next})
-			taught = taught || made
+			asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next}))
 		}
 	}
-	return taught
+	return slices.ContainsFunc(ms.ask(ctx, asks, nil), func(r report) bool { return r.register.promised == b.number })
 }
 
 // finish completes a change that some members of a version were told, and others were not. Who was

@@ -17,10 +17,10 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 				ms.forgotLocked(n)
 				forgot = true
 				if ms.looks {
-					n.until = ms.clock.Now().Add(ms.longestLocked())
+					n.until = ms.clock.Now().Add(ms.quarantineLocked())
 					continue
 				}
-				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.longestLocked().Milliseconds(), n.marker.maxTTL), n.marker, ms.claimLocked(j)), nil)
+				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.maxTTL), n.marker, ms.claimLocked(j)), nil)
 			}
 		}
 	}

@@ -39,6 +39,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, ms.cluster)
 	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
+	case k.roster == nil && n.unread != nil:
+		return fmt.Errorf("%w: it was asked for the list of members, for %v: %w", pipeline.ErrQuarantined, askTimeout, n.unread)
 	case k.roster == nil && k.rival != "":
 		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.rival)
 	case k.roster == nil && p.version != (Version{}) && p.cluster == k.few:

@@ -3,20 +3,31 @@ package members
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // A new cluster is formed by a client whose masters all remember, and belong to none. It lets them
-// join one after the other, each with a compare-and-set, and where one is refused it gives up this
-// cluster for ever. When all have joined, it tells them version 1. Each has a time for joining and
-// for being told, so that a master that was left behind can be set back: then its cluster will
-// never count. So no master belongs to two clusters that both count. (ExploreForming in
+// join, each with a compare-and-set, and where one is refused it gives up this cluster for ever.
+// The first by run id joins before the others, so that of two clients with one list, one soon gives
+// way. When all have joined, it tells them version 1. There is a time for joining and for being
+// told, so that a master that was left behind can be set back: then its cluster will never count.
+// So no master belongs to two clusters that both count. (ExploreForming in
 // internal/proof/search/members.)
+//
+// A master notes as the time of its joining when it was asked before, by its own clock: all were
+// asked within askTimeout. So each is told, if at all, within forming/2 and askTimeout of that time
+// of any other one. Who sets one back after forming has asked the others askTimeout earlier at most,
+// which is later by two seconds at least.
 const (
-	joinShare = 8 // all join within MaxTTL/8
-	tellShare = 2 // and are told within MaxTTL/2 of joining
+	joinShare = 4 // all join within forming/4
+	tellShare = 2 // and are told within forming/2 of the time of their joining
 )
+
+// forming is how long a master waits to be told that joined. No lock is held meanwhile, so it is
+// for round trips alone, and MaxTTL gives a slow network more.
+func forming(maxTTL time.Duration) time.Duration { return max(maxTTL, 8*askTimeout) }
 
 // form lets masters form a cluster, if all of them can: those of the list, or of a roster that none
 // of its members remembers.
@@ -43,18 +54,21 @@ func (ms *Membership) form(ctx context.Context, reports []report, roster *Roster
 		maxTTL = roster.MaxTTL
 	}
 	roster = newCluster(maxTTL, endpoints)
-	joined := ms.join(ctx, reports, roster)
-	if len(joined) < len(reports) || ms.clock.Now() > began.Add(maxTTL/joinShare) {
-		for i := range joined { // gives up
-			ms.swap(ctx, joined[i], change{marker: joined[i].marker.at(place{})})
-		}
-		return
+	joined := ms.join(ctx, reports[:1], roster)
+	if len(joined) == 1 {
+		joined = append(joined, ms.join(ctx, reports[1:], roster)...)
 	}
+	soFar, late := ms.learn, ms.clock.Now() > began.Add(forming(maxTTL)/joinShare)
 	var asks []*inquiry
 	for i := range joined {
-		asks = append(asks, ms.telling(joined[i], roster, joined[i].place.joined+(maxTTL/tellShare).Milliseconds()))
+		if r := joined[i]; late || len(joined) < len(reports) { // gives up
+			soFar = nil
+			asks = append(asks, ms.swapping(r, change{marker: r.marker.at(place{})}))
+		} else {
+			asks = append(asks, ms.telling(r, roster, r.place.joined+(forming(maxTTL)/tellShare).Milliseconds()))
+		}
 	}
-	ms.ask(ctx, asks, ms.learn)
+	ms.ask(ctx, asks, soFar)
 }
 
 // FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
@@ -93,17 +107,17 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 	ms.endLocked(false)
 }
 
-// join lets masters join a cluster as long as none refuses.
+// join lets masters join a cluster, and returns the reports of those that did.
 func (ms *Membership) join(ctx context.Context, reports []report, roster *Roster) (joined []report) {
-	for i, r := range reports {
-		p := place{cluster: roster.Cluster, member: roster.Members[i].ID, version: roster.Version, joined: r.now}
-		now, made := ms.swap(ctx, r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true})
-		if !made {
-			break
-		}
-		joined = append(joined, now)
+	var asks []*inquiry
+	for _, r := range reports {
+		id := roster.at(ms.nodeOf(&r).Endpoint())
+		p := place{cluster: roster.Cluster, member: id, version: roster.Version, joined: r.now}
+		asks = append(asks, ms.swapping(r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true}))
 	}
-	return joined
+	return slices.DeleteFunc(ms.ask(ctx, asks, nil), func(r report) bool {
+		return r.place.cluster != roster.Cluster || r.place.joined == 0 || r.register.told == nil || r.register.told.Cluster != roster.Cluster
+	})
 }
 
 // formable returns the reports of the masters of a new cluster, and whether it can be formed: all
@@ -171,11 +185,11 @@ func (ms *Membership) othersLocked(of []report, roster *Roster) (free bool) {
 }
 
 // setBack lets masters belong to no cluster that were left behind in one that will never count:
-// they joined MaxTTL ago, and none of its masters was told it.
+// they joined forming ago, and none of its masters was told it.
 func (ms *Membership) setBack(ctx context.Context, reports []report) {
 	for _, r := range reports {
 		t := r.register.told
-		if r.place.joined == 0 || t == nil || r.place.version != t.Version || t.Cluster != r.place.cluster || r.now <= r.place.joined+t.MaxTTL.Milliseconds() {
+		if r.place.joined == 0 || t == nil || r.place.version != t.Version || t.Cluster != r.place.cluster || r.now <= r.place.joined+forming(t.MaxTTL).Milliseconds() {
 			continue
 		}
 		asked, told := 0, false

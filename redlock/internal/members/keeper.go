@@ -187,11 +187,11 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 
 // ask sends requests, and returns the answers when all have come or failed. SoFar, if not nil, is
 // called with each. A master that does not answer holds up nothing for longer than what the others
-// said is acted on, and none of them when ctx ends: that is as if it did not answer in time.
+// said is acted on (leastQuarantine), and none of them when ctx ends: that is as if it did not answer in time.
 func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]report)) (reports []report) {
 	done := make(chan *inquiry, len(asks))
 	now := ms.clock.Now()
-	until := now.Add(min(askTimeout, ms.LongestTTL()/(2*freshShare)))
+	until := now.Add(askTimeout)
 	nodes := ms.Nodes()
 	for _, q := range asks {
 		q.membership, q.asked, q.done = ms, now, done
@@ -210,11 +210,13 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]rep
 			}
 			q = <-done // now all have ended, or do in a moment
 		}
-		if forbidden := wire.IsForbidden(q.err); forbidden || q.err == nil {
-			ms.mu.Lock()
-			ms.members[q.node].forbids = forbidden
-			ms.mu.Unlock()
+		ms.mu.Lock()
+		if n, forbidden := &ms.members[q.node], wire.IsForbidden(q.err); forbidden || q.err == nil {
+			n.forbids, n.unread = forbidden, nil
+		} else if ctx.Err() == nil {
+			n.unread = q.err
 		}
+		ms.mu.Unlock()
 		if q.err != nil {
 			continue
 		}

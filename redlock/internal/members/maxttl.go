@@ -22,6 +22,23 @@ func (ms *Membership) longestLocked() time.Duration {
 	return ms.maxTTL
 }
 
+// leastQuarantine is how long a master that may have forgotten stays out at least, however short
+// locks are: whatever the protocol of members does must be over by then, and that takes round
+// trips. A look takes one, a ballot two more, and an answer is awaited for a quarter of it.
+//
+// It makes no quarantine shorter, so what is safe for MaxTTL is safe for the longer one of the two:
+// in the searches, that is the time that a master which forgot waits.
+const leastQuarantine = 4 * askTimeout
+
+// quarantine is how long a master that may have forgotten stays out, where locks last so long.
+func quarantine(longest time.Duration) time.Duration { return max(longest, leastQuarantine) }
+
+func (ms *Membership) quarantineLocked() time.Duration { return quarantine(ms.longestLocked()) }
+
+// fresh is how long what masters told is acted on, where locks last so long: half as long as one of
+// them stays out that has forgotten since, so that none is back by then.
+func fresh(maxTTL time.Duration) time.Duration { return quarantine(maxTTL) / 2 }
+
 // MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
 //
 // A longer one than before is in force once all members were told it. Until then, one that forgets
@@ -41,7 +58,7 @@ func (ms *Membership) maxTTLLocked(r *Roster) time.Duration {
 }
 
 // settleLocked finds out whether all members were told the roster. From then on, nobody is left who
-// could let one rejoin at the version before. They say so within half of the shorter MaxTTL: one of
+// could let one rejoin at the version before. They say so within half of the shorter quarantine: one of
 // them that forgot in that time waits for all of it, and what somebody has read to let it rejoin is
 // younger than the other half (rejoin).
 func (ms *Membership) settleLocked(reports []report) {
@@ -50,7 +67,7 @@ func (ms *Membership) settleLocked(reports []report) {
 	if r == nil || k.settled == r.Version {
 		return
 	}
-	since := ms.clock.Now().Add(-r.Earlier / freshShare)
+	since := ms.clock.Now().Add(-fresh(r.Earlier))
 	for _, p := range r.Members {
 		if !slices.ContainsFunc(reports, func(one report) bool {
 			t := one.told()

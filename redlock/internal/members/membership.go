@@ -117,6 +117,7 @@ type member struct {
 	stranger string // the marker by which it belongs to no cluster of ours
 	seat     int    // the index of the member that it was when that was found, without its marker; -1 for none
 	forbids  bool   // the user may not use its register, as far as is known on this connection
+	unread   error  // why the register could not be read the last time; nil if it was, or was not tried
 	known    string // the incarnation under which it was last active to us; empty for none
 	reported string // the one that was last reported as forgotten
 	met      string // the incarnation that its marker named last, in whatever state
@@ -237,7 +238,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	n.seen, n.identity, n.before = true, id, n.identity
 	n.asking, n.err, n.reads, n.objections, n.lost = nil, nil, 0, 0, 0
-	n.text, n.marker, n.place, n.said, n.forbids = "", marker{}, place{}, 0, false
+	n.text, n.marker, n.place, n.said, n.forbids, n.unread = "", marker{}, place{}, 0, false, nil
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
 	ms.census = nil // its answers may come from another server
@@ -247,14 +248,14 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	if n.known != "" && n.distrusted != n.known {
 		// Once for each memory that was known: it gave its last vote before the connection broke.
-		n.distrusted, n.trusted = n.known, id.Broke.Add(ms.longestLocked())
+		n.distrusted, n.trusted = n.known, id.Broke.Add(ms.quarantineLocked())
 	}
 	var forgot bool
 	if proofless {
 		forgot = ms.judgeProoflessLocked(n)
 	} else {
 		hid := n.server.hides
-		n.server = serverOf(id, ms.longestLocked())
+		n.server = serverOf(id, ms.quarantineLocked())
 		n.server.hides = id.RunID == "" && (hid || n.before.RunID != "")
 		forgot = ms.readLocked(i, id.Memory.Marker, 0)
 	}

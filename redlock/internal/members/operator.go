@@ -18,6 +18,8 @@ type Standing struct {
 	Behind []Peer           // members of whom it is not known that they were told the roster
 	Open   bool             // a choice was begun, and may be finished
 	Ahead  bool             // a member was told later than its clock says that it is: the clock was set back
+
+	reports []report
 }
 
 // Standing asks all masters. It fails if no majority tells the same, or ctx ends.
@@ -53,7 +55,7 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 	if roster == nil || namedIn(reports, roster) < roster.Need() {
 		return Standing{}, ErrNoRoster
 	}
-	s := Standing{Roster: roster, Told: map[string]int64{}}
+	s := Standing{Roster: roster, Told: map[string]int64{}, reports: reports}
 	var left []int64 // until each member accepts
 	for i := range reports {
 		r := &reports[i]
@@ -84,8 +86,8 @@ type Progress func(waits string, left time.Duration)
 
 // Operation is a change of the cluster's list.
 type Operation struct {
-	Next   func(*Roster) (*Roster, error) // returns the next version; nil if nothing is left to do
-	Chosen func(before, after *Roster)    // is called for each version that was chosen meanwhile
+	Next   func(*Standing) (*Roster, error) // returns the next version; nil if nothing is left to do
+	Chosen func(before, after *Roster)      // is called for each version that was chosen meanwhile
 	Tell   Progress
 }
 
@@ -108,7 +110,7 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 			return err
 		default:
 			var done bool
-			if waits, left, done, err = ms.advance(ctx, s, o, reports); done || err != nil {
+			if waits, left, done, err = ms.advance(ctx, &s, o); done || err != nil {
 				return err
 			}
 		}
@@ -135,8 +137,8 @@ func endedWhile(err error, waits string) error {
 
 // advance makes the next step of a change. It returns what it waits for, and how long that takes at
 // least.
-func (ms *Membership) advance(ctx context.Context, s Standing, o Operation, reports []report) (waits string, left time.Duration, done bool, err error) {
-	own, err := o.Next(s.Roster)
+func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (waits string, left time.Duration, done bool, err error) {
+	own, err := o.Next(s)
 	if err != nil {
 		return "", 0, false, err
 	}
@@ -155,13 +157,13 @@ func (ms *Membership) advance(ctx context.Context, s Standing, o Operation, repo
 			}
 		}
 	}
-	if own != nil && !s.Open && ms.clock.Now() > asked(reports).Add(s.Roster.MaxTTL/freshShare) {
+	if own != nil && !s.Open && ms.clock.Now() > asked(s.reports).Add(fresh(s.Roster.MaxTTL)) {
 		return "", 0, false, nil // who told it may have forgotten it since
 	}
 	if s.Next > 0 && !s.Ahead { // with a promise, who is ahead begins to wait anew
 		return "locks that may have begun before the last change", s.Next, false, nil
 	}
-	chosen, err := ms.choose(ctx, s.Roster, own, reports)
+	chosen, err := ms.choose(ctx, s.Roster, own, s.reports)
 	if err == nil && chosen != nil {
 		ms.tellAll(ctx, chosen)
 		o.Chosen(s.Roster, chosen)
@@ -181,8 +183,10 @@ func (ms *Membership) whyDown(p Peer) string {
 
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns
 // the ID that it has, or will have. The master must be new, or have been removed from this cluster.
-func (ms *Membership) Prepare(ctx context.Context, node int, tell Progress) (id string, err error) {
+// The first look at it is that of s, which takes no time from what follows it.
+func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
+	reports, roster := s.reports, s.Roster
 	for {
 		ms.mu.Lock()
 		at := node
@@ -194,10 +198,6 @@ func (ms *Membership) Prepare(ctx context.Context, node int, tell Progress) (id 
 		if stats := ms.Nodes()[at].Stats(); why == nil {
 			why = stats.Err
 		}
-		reports, err := ms.look(ctx) // somebody else may have added it
-		ms.mu.Lock()
-		roster := ms.keeper.roster
-		ms.mu.Unlock()
 		for _, r := range reports {
 			if r.node != at {
 				continue
@@ -207,16 +207,22 @@ func (ms *Membership) Prepare(ctx context.Context, node int, tell Progress) (id 
 				return id, err
 			}
 		}
-		if why != nil && err == nil {
+		if why != nil && ctx.Err() == nil {
 			tell(fmt.Sprintf("%s cannot be added yet: %v", ms.Nodes()[node].Endpoint(), why), 0)
 		}
+		if clock.Sleep(ctx, ms.clock, pause.Next()) {
+			reports, err = ms.look(ctx) // somebody else may have added it
+		}
 		switch {
-		case err == nil && clock.Sleep(ctx, ms.clock, pause.Next()):
+		case err == nil && ctx.Err() == nil:
 		case why != nil:
 			return "", fmt.Errorf("%w: %w", ctx.Err(), why)
 		default:
 			return "", ctx.Err()
 		}
+		ms.mu.Lock()
+		roster = ms.keeper.roster
+		ms.mu.Unlock()
 	}
 }
 

@@ -13,20 +13,20 @@ func (ms *Membership) judgeProoflessLocked(n *member) (forgot bool) {
 	n.phase, n.asking, n.retryAt, n.text, n.marker = phaseProofless, nil, never, "", marker{}
 	switch {
 	case n.known != "": // it could prove what it remembers, and no longer can
-		n.until, n.young, forgot = id.Connected.Add(ms.longestLocked()), false, true
+		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true
 		n.known, n.reported = "", ""
 	case first && id.RunID == "":
 		n.until = 0 // unidentified: nothing to judge it by
 	case first:
-		n.until = id.Started.Add(ms.longestLocked())
+		n.until = id.Started.Add(ms.quarantineLocked())
 		n.young = ms.mode == Auto && n.until > ms.clock.Now()
 	case !replaced || id.Durable && before.Durable && id.RunID != "":
 	case before.RunID == "": // it had not said who it is, and now does
-		n.until, n.young = id.Started.Add(ms.longestLocked()), false
+		n.until, n.young = id.Started.Add(ms.quarantineLocked()), false
 	default:
 		// A server that restarted, a promoted replica, another machine at this address, or a server
 		// that no longer says who it is: when it started says nothing about what it knows.
-		n.until, n.young, forgot = id.Connected.Add(ms.longestLocked()), false, true
+		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true
 	}
 	if ms.mode == Off {
 		n.until = 0

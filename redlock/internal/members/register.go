@@ -182,10 +182,6 @@ type report struct {
 	now      int64 // the master's time: milliseconds since 1970
 }
 
-// freshShare says that what masters told is acted on for MaxTTL/2 at most, where one of them must
-// not have forgotten and rejoined since.
-const freshShare = 2
-
 // asked returns when the first of these reports was asked for.
 func asked(reports []report) clock.Instant {
 	first := never

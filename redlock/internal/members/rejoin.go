@@ -30,7 +30,7 @@ func (ms *Membership) tell(ctx context.Context, r report, roster *Roster, counts
 // A new member has joined and granted nothing, so it votes at once.
 func (ms *Membership) telling(r report, roster *Roster, latest int64) *inquiry {
 	m, p := r.marker, r.place
-	m.state, m.maxTTL = markerActive, roster.longest().Milliseconds()
+	m.state, m.maxTTL = markerActive, roster.quarantine().Milliseconds()
 	p.version, p.joined = roster.Version, 0
 	told := register{told: roster, unlearned: r.register.unlearned && r.place.joined == 0}
 	return ms.swapping(r, change{marker: m.at(p), register: &told, told: true, latest: latest})
@@ -60,7 +60,7 @@ func (ms *Membership) bringHome(ctx context.Context, r *report, roster *Roster, 
 // last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
 func hasWaited(r *report, roster *Roster, id string) bool {
 	p := r.place
-	return p.cluster == roster.Cluster && p.member == id && p.life > 0 && r.marker.maxTTL >= roster.longest().Milliseconds()
+	return p.cluster == roster.Cluster && p.member == id && p.life > 0 && r.marker.maxTTL >= roster.quarantine().Milliseconds()
 }
 
 // letWait lets a master wait that may have forgotten locks of this roster, from now on.
@@ -68,7 +68,7 @@ func (ms *Membership) letWait(r *report, roster *Roster, id string) {
 	ms.mu.Lock()
 	m := r.marker.at(ms.nextLifeLocked(roster, id))
 	ms.mu.Unlock()
-	m.incarnation, m.maxTTL = newIncarnation(), roster.longest().Milliseconds()
+	m.incarnation, m.maxTTL = newIncarnation(), roster.quarantine().Milliseconds()
 	request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: m.rest(), Wait: m.maxTTL})
 	ms.do(ms.nodeOf(r), ms.plain(&request))
 }
@@ -194,9 +194,9 @@ func (ms *Membership) rejoin(ctx context.Context, r *report, roster *Roster, id 
 		register.unlearned = true
 	}
 	m, p := r.marker, place{cluster: roster.Cluster, member: id, version: roster.Version, life: r.place.life}
-	m.maxTTL = roster.longest().Milliseconds()
+	m.maxTTL = roster.quarantine().Milliseconds()
 	// Nobody rejoins later by what the others said now: they may have been told more since.
-	if now := ms.clock.Now(); now < b.over && now < asked(reports).Add(roster.MaxTTL/freshShare) {
+	if now := ms.clock.Now(); now < b.over && now < asked(reports).Add(fresh(roster.MaxTTL)) {
 		ms.swap(ctx, *r, change{marker: m.at(p), register: &register, told: true, latest: r.now + b.life})
 	}
 }

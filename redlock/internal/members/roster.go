@@ -90,6 +90,9 @@ const nameLength = 6
 // longest is how long any lock may last that was counted under this version, or the one before.
 func (r *Roster) longest() time.Duration { return max(r.MaxTTL, r.Earlier) }
 
+// quarantine is how long a member that forgot stays out.
+func (r *Roster) quarantine() time.Duration { return quarantine(r.longest()) }
+
 // wait is how long every attempt may last that was under way when a master was told this version,
 // by the clock of that master, which may run 2 % fast: in milliseconds.
 func (r *Roster) wait() int64 { return (r.longest() + r.longest()/50).Milliseconds() + 10 }
@@ -145,8 +148,15 @@ func (r *Roster) WithMaxTTL(maxTTL time.Duration) *Roster {
 func (r *Roster) Need() int { return quorum.Need(len(r.Members)) }
 
 // Has reports whether a member was added at an endpoint.
-func (r *Roster) Has(endpoint string) bool {
-	return slices.ContainsFunc(r.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+func (r *Roster) Has(endpoint string) bool { return r.at(endpoint) != "" }
+
+// at returns the ID of the member that was added at an endpoint; empty if there is none.
+func (r *Roster) at(endpoint string) string {
+	i := slices.IndexFunc(r.Members, func(p Peer) bool { return p.Endpoint == endpoint })
+	if i < 0 {
+		return ""
+	}
+	return r.Members[i].ID
 }
 
 // Index returns the index of a member; -1 if there is none with this ID.

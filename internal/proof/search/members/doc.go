@@ -47,7 +47,8 @@
 // master that accepted another one of that number: it would hide what it accepted. To be told ends
 // what was promised and accepted. A new member votes at once.
 //
-// Forgetting. A master that forgot does not vote for MaxTTL. Then it rejoins as the member that it
+// Forgetting. A master that forgot does not vote for W: MaxTTL, and 4 s at least, because what others
+// do about members must be over by then, and takes round trips. Then it rejoins as the member that it
 // was, by its recorded endpoint, and never because a member is missing. Who lets it rejoin goes
 // through a first phase under the newest text that it knows to count, or that a master was told. An
 // answer of one other member that
@@ -62,8 +63,8 @@
 //
 // Ballots end. A promise is an attempt like that for a lock: who has it must have done with it,
 // acceptances and all, before a master that gave it may be back. So a proposer sends nothing under
-// a ballot later than MaxTTL/2 after it began, and a master accepts nothing under it later than
-// MaxTTL/2 after it promised, by its own clock. Otherwise this happens (Rules.LongBallots): A
+// a ballot later than W/2 after it began, and a master accepts nothing under it later than W/2 after
+// it promised, by its own clock. Otherwise this happens (Rules.LongBallots): A
 // promises ballot 3 and forgets. It learns from B and C under ballot 1, before ballot 3 comes to B.
 // With the promises of A and B, X is accepted at B under 3. Meanwhile A and C choose Y under 2. The
 // next proposer finds X under the larger ballot, and B and C choose it, too. It is not enough that
@@ -100,16 +101,19 @@
 //
 // # A new cluster
 //
-// A client sees all masters of its list new. It draws a cluster, and lets them join, one after the
-// other in the order of run ids, each with a compare-and-set on the marker that it saw. Where one
-// is refused, it gives up this cluster for ever, and sets back what has joined. When all have
-// joined within MaxTTL/8, it makes them active, none later than MaxTTL/2 after that one joined.
+// A client sees all masters of its list new. It draws a cluster, and lets them join, each with a
+// compare-and-set on the marker that it saw: first the one with the smallest run id, then the others
+// at once, whose joining may come in any order, and late. Where one is refused, or does not answer,
+// it gives up this cluster for ever, and sets back what has joined. When all have joined within F/4,
+// it makes them active, none later than F/2 after the time that it notes as that of its joining: when
+// it was seen new, within a second of all others. F is MaxTTL, and 8 s at least: no lock is held
+// meanwhile, and all of it takes round trips.
 //
-// A master that joined MaxTTL ago and is not active was left behind. Who finds it asks all others
-// of its text. If one is active, it is told. If none is, it is new again. That is safe because no
-// first activation comes after that time: the last join is MaxTTL/8 after the first one, and its
-// activation MaxTTL/2 later, which is before the first of them is due. In the model, that is all
-// there is of time: a try is shut before it is due.
+// A master that joined F ago and is not active was left behind. Who finds it asks all others of its
+// text, within a second. If one is active, it is told. If none is, it is new again. That is safe
+// because no first activation comes after that time: the last one is F/2 and a second after the time
+// of any joining, and that look F less a second. In the model, that is all there is of time: a try is
+// shut before it is due.
 //
 // So no master belongs to two clusters of which both have an active member: each had all of its
 // masters at one time, and one that was set back belongs to a cluster that will never be active.

@@ -135,8 +135,9 @@ func (x *forming) begins(w *unformed, k int, visit func(*unformed, search.Event)
 	}
 }
 
-// makes is what the maker of a cluster does next: joins, in the order of masters, then sets back or
-// makes active.
+// makes is what the maker of a cluster does next: joins, the first of the masters before the others,
+// which are asked at once and answer in any order, also when it has given up or it is too late; then
+// sets back or makes active.
 func (x *forming) makes(w *unformed, k int, visit func(*unformed, search.Event)) {
 	t := &w.tries[k]
 	list := x.Lists[t.maker]
@@ -148,15 +149,15 @@ func (x *forming) makes(w *unformed, k int, visit func(*unformed, search.Event))
 		next := *w
 		m, it := &next.masters[i], &next.tries[k]
 		e := search.Event{Kind: Joins, Client: int(t.maker), Node: i, Number: k + 1}
-		switch first := list&^t.joined == (list &^ t.joined).from(i); {
-		case !t.formed && !t.givenUp && !t.shut && !t.joined.has(i) && first:
+		switch asked := t.joined != 0 || list == list.from(i); {
+		case !t.formed && asked && !t.joined.has(i):
 			if m.marker == isNew || x.Blind && m.marker == joined {
 				*m = own
 			} else {
 				e.Kind, it.givenUp = IsTaken, !x.KeepsOn
 			}
 			it.joined = it.joined.with(i)
-			it.formed = !it.givenUp && (it.joined == list || x.MajorityJoin && it.joined.count() >= list.majority())
+			it.formed = !it.givenUp && !it.shut && (it.joined == list || x.MajorityJoin && it.joined.count() >= list.majority())
 		case t.givenUp && *m == own:
 			*m, e.Kind = former{}, Resets
 		case t.formed && *m == own && (!t.shut || x.AnyTime):
