@@ -82,7 +82,7 @@ func (a *Answers) Inspection() Inspection {
 
 func newInspection(status *redlock.Status, now time.Time) Inspection {
 	i := Inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum, Members: len(status.Nodes)}
-	i.Tenure = tenureOf(status.Since, now)
+	i.Tenure = TenureOf(status.Since, now)
 	answers, empty := 0, 0
 	for _, n := range status.Nodes {
 		node := NodeInspection{
@@ -129,7 +129,7 @@ func probably(status *redlock.Status, now time.Time) *Holding {
 		return nil
 	}
 	return &Holding{
-		Name: status.Name, Verdict: "unknown", Value: most.Value, Owner: most.Owner, Tenure: tenureOf(most.Since, now),
+		Name: status.Name, Verdict: "unknown", Value: most.Value, Owner: most.Owner, Tenure: TenureOf(most.Since, now),
 		TTLMillis: max(most.TTL.Milliseconds(), -1), Fence: most.Fence, Masters: counts[most.Value],
 	}
 }
@@ -153,7 +153,7 @@ func (i *Inspection) sentence() string {
 		} else if i.Term != 0 {
 			how = fmt.Sprintf("led by %s in term %d", Named(i.Owner), i.Term)
 		}
-		how += i.Tenure.clause()
+		how += i.Tenure.Clause()
 		return fmt.Sprintf("%q %s %s: %d of %s %s its value.", i.Name, is, how, i.holding(), prose.Plural(i.Members, "master"), have)
 	case "split":
 		return fmt.Sprintf("%q %s split: no value %s on %d of %s. It %s being acquired or released, or masters were away.",
@@ -175,7 +175,7 @@ func (i *Inspection) guess() string {
 		have = "has"
 	}
 	return fmt.Sprintf(" Probably it is held by %s%s: %s that answered %s its value, for %s.",
-		Named(p.Owner), p.clause(), prose.Plural(p.Masters, "master"), have, TTLText(p.TTLMillis))
+		Named(p.Owner), p.Clause(), prose.Plural(p.Masters, "master"), have, TTLText(p.TTLMillis))
 }
 
 func (i *Inspection) holding() (nodes int) {

@@ -114,7 +114,7 @@ type Term struct {
 func termsIn(values map[string]int64, now time.Time) (terms []Term) {
 	for value, number := range values {
 		name, since, waited := owner.Of(value)
-		terms = append(terms, Term{number, value, name, tenureOf(redlock.Since{Time: since, Waited: waited}, now)})
+		terms = append(terms, Term{number, value, name, TenureOf(redlock.Since{Time: since, Waited: waited}, now)})
 	}
 	slices.SortFunc(terms, func(a, b Term) int { return cmp.Compare(b.Term, a.Term) })
 	return terms
@@ -125,7 +125,7 @@ func readersOf(status *redlock.Status, now time.Time) []Holding {
 	known, left := map[string]Holding{}, map[string][]time.Duration{}
 	for _, n := range status.Nodes {
 		for _, r := range n.Readers {
-			known[r.Value] = Holding{Name: status.Name, Value: r.Value, Owner: r.Owner, Tenure: tenureOf(r.Since, now)}
+			known[r.Value] = Holding{Name: status.Name, Value: r.Value, Owner: r.Owner, Tenure: TenureOf(r.Since, now)}
 			if n.Err == nil {
 				left[r.Value] = append(left[r.Value], r.TTL)
 			}

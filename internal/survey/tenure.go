@@ -16,7 +16,8 @@ type Tenure struct {
 	Waited     bool   `json:"waited"`  // it may have waited since then, so it has held the lock for less long
 }
 
-func tenureOf(since redlock.Since, now time.Time) Tenure {
+// TenureOf returns what a value tells, as of now by our clock.
+func TenureOf(since redlock.Since, now time.Time) Tenure {
 	if since.Time.IsZero() {
 		return Tenure{}
 	}
@@ -36,8 +37,8 @@ func (t Tenure) Short() string {
 	}
 }
 
-// clause is for a sentence, behind the holder; empty if nothing is known.
-func (t Tenure) clause() string {
+// Clause is for a sentence, behind the holder; empty if nothing is known.
+func (t Tenure) Clause() string {
 	switch {
 	case t.Since == "":
 		return ""

@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -22,6 +23,20 @@ type Messages struct {
 	Quiet bool // only failures are printed
 	JSON  bool
 	Name  string // of the lock
+
+	about *Holder
+}
+
+// Holder is who has a lock, as fields of --json.
+type Holder struct {
+	Owner string `json:"holder"`
+	survey.Tenure
+}
+
+// About returns messages that have the fields of a holder; nil for none.
+func (m Messages) About(h *Holder) Messages {
+	m.about = h
+	return m
 }
 
 // message is a line of --json. Its field names are documented (redlock help run).
@@ -29,6 +44,7 @@ type message struct {
 	Event   string `json:"event"`
 	Name    string `json:"name"`
 	Message string `json:"message"`
+	*Holder
 }
 
 // Say writes one line, unless told to be quiet.
@@ -48,7 +64,7 @@ func (m Messages) line(event, text string) []byte {
 	text = prose.Readable(text)
 	if m.JSON {
 		// Strings always encode.
-		if encoded, err := json.Marshal(message{event, m.Name, text}); err == nil {
+		if encoded, err := json.Marshal(message{event, m.Name, text, m.about}); err == nil {
 			return append(encoded, '\n')
 		}
 	}

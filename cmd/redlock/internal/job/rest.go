@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/prose"
 )
 
 const (
 	restShortest = 2 * time.Millisecond // between two checks
 	restLongest  = 100 * time.Millisecond
 	restTold     = time.Second // a rest that ends sooner is not worth a line in cron's mail
+	restQuiet    = time.Minute // nor is one with --quiet that ends before this, or is shorter than the command was
+	restAgain    = time.Hour   // at the latest after the last time
 )
 
 // rest is what a command leaves running. The lock covers it too, as flock(1) covers
@@ -25,7 +28,7 @@ type rest struct {
 	ending bool          // somebody has asked it to end
 	killAt clock.Instant // when it gets SIGKILL after that
 	killed clock.Instant // when it got SIGKILL; 0 if not yet
-	told   bool          // we said that we wait
+	tell   clock.Instant // when we next say that we wait
 	stuck  bool          // we said that SIGKILL did not end it
 	pause  clock.Backoff
 	timer  *clock.Timer
@@ -39,6 +42,10 @@ func (s *supervisor) leaveRest(status int) {
 		pause: clock.Backoff{Shortest: restShortest, Longest: restLongest},
 	}
 	s.rest = r
+	r.tell = r.since.Add(restTold)
+	if s.messages.Quiet {
+		r.tell = r.since.Add(min(max(restTold, r.since.Sub(s.began)), restQuiet))
+	}
 	s.job.leaderEnded()
 	r.timer = s.clock.AfterFunc(r.pause.Next(), func() {
 		select {
@@ -74,10 +81,8 @@ func (s *supervisor) checkRest() bool {
 		return true
 	}
 	r, now := s.rest, s.clock.Now()
-	if !r.told && !r.ending && !s.lost && now.Sub(r.since) >= restTold {
-		r.told = true
-		s.messages.Say("left-running", "the command has ended; lock %q is held until what it left running has ended too%s (--kill-rest ends it, --detach leaves daemons alone)",
-			s.messages.Name, s.command.left())
+	if now >= r.tell && !r.ending && !s.lost {
+		s.tellRest(now)
 	}
 	if !r.stuck && r.killed != 0 && now.Sub(r.killed) >= restTold {
 		r.stuck = true // in the kernel, or another user's
@@ -97,6 +102,20 @@ func (s *supervisor) checkRest() bool {
 	}
 	r.timer.Reset(again)
 	return false
+}
+
+// tellRest says that the lock is held for the rest, and again after ten times as long. It says so
+// with --quiet, too: a helper that never ends keeps the job from running ever again.
+func (s *supervisor) tellRest(now clock.Instant) {
+	r := s.rest
+	ago := ""
+	waited := now.Sub(r.since)
+	if waited >= 2*restTold {
+		ago = " " + prose.Span(waited) + " ago"
+	}
+	r.tell = now.Add(min(9*waited, restAgain))
+	s.messages.Warn("left-running", "the command has ended%s; lock %q is held until what it left running has ended too%s (--kill-rest ends it, --detach leaves daemons alone)",
+		ago, s.messages.Name, s.command.left())
 }
 
 // endRest sends SIGTERM to the rest, unless that was the signal that asked it to end, and SIGKILL

@@ -57,6 +57,7 @@ type supervisor struct {
 	killRest bool          // end what the command leaves running
 	causes   func() string // see [Job]; nil for none
 
+	began clock.Instant
 	timer *clock.Timer
 	cost  time.Duration // of ending the command, as last estimated
 	asked os.Signal     // the last signal that asked the command to end
@@ -74,6 +75,7 @@ const (
 
 // supervise returns the exit status when the whole command has ended.
 func (s *supervisor) supervise() int {
+	s.began = s.clock.Now()
 	wake := make(chan struct{}, 1)
 	// With an alarm: if the lock ended while the machine slept, the command must not run on for a
 	// nap.

@@ -402,8 +402,26 @@ func TestLockIsHeldForWhatTheCommandLeavesRunning(t *testing.T) {
 		}
 		sc.sent()
 		sc.restOver(3, `lock "x" is held until what it left running has ended too: process 7 (left) (--kill-rest`)
-		assert.Equal(t, 1, strings.Count(sc.stderr.String(), "\n"), "lines")
+		assert.Equal(t, 2, strings.Count(sc.stderr.String(), "the command has ended"), "after 1s, and after 10s")
 	})
+}
+
+// A helper that never ends keeps the job from running, and nobody would learn why.
+func TestARestThatStaysIsToldAgainAndAgainAlsoWithQuiet(t *testing.T) {
+	for ran, first := range map[time.Duration]time.Duration{0: restTold, 5 * time.Second: 5 * time.Second, time.Hour: restQuiet} {
+		playScene(t, func(sc *scene) {
+			sc.lock.renew(1000 * time.Hour)
+			sc.after(ran)
+			sc.leaves(0)
+			sc.after(first - restLongest)
+			assert.Empty(t, sc.stderr.String())
+			for lines, wait := range []time.Duration{restLongest, 9 * first, 90 * first} {
+				sc.after(min(wait, restAgain) + wait/10 + 2*restLongest) // a check may be late, and later ones with it
+				assert.Equal(t, lines+1, strings.Count(sc.stderr.String(), `lock "x" is held until what it left running has ended`), "%v", wait)
+			}
+			sc.restOver(0, "process 7 (left)")
+		}, func(sc *scene) { sc.s.messages.Quiet = true })
+	}
 }
 
 func TestShortRestIsNotWorthALine(t *testing.T) {

@@ -130,6 +130,9 @@ func (c *candidate) campaign(ctx context.Context) error {
 	if c.outer.holds(&status) {
 		return c.messages.End("nested", nested("%q is", c.name))
 	}
+	if about := tenantOf(status).holder(c.clock.Wall()); about != nil {
+		c.messages.About(about).Say("waiting", "waits to lead %q%s", c.name, by(", led by ", about))
+	}
 	return c.election.Run(ctx, c.lead)
 }
 

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestCommandsThatShareALockRunAtOnceAndNoneBesideAWriter(t *testing.T) {
 	c := cluster.Start(t, 1)
 	refused := func(flags, says string) {
 		t.Helper()
-		status, _, stderr := runUntilItSays(t, says, c.URLs(), line("x", flags, "true")...)
+		status, _, stderr := runUntilItSays(t, regexp.MustCompile(regexp.QuoteMeta(says)), c.URLs(), line("x", flags, "true")...)
 		assert.Equal(t, cli.ExitTaken, status, stderr)
 	}
 	one := clitest.Start(t, c.URLs(), line("x", patient+"--shared --fence", "sh", "-c", "echo $REDLOCK_FENCE; cat")...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -122,11 +123,11 @@ func run(t *testing.T, urls []string, args ...string) (status int, stdout, stder
 
 // runUntilItSays is run, again as long as this machine is so busy that redlock cannot tell what it
 // should say.
-func runUntilItSays(t *testing.T, says string, urls []string, args ...string) (status int, stdout, stderr string) {
+func runUntilItSays(t *testing.T, says *regexp.Regexp, urls []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	clitest.WaitFor(t, "redlock says "+says, func() bool {
+	clitest.WaitFor(t, "redlock says "+says.String(), func() bool {
 		status, stdout, stderr = run(t, urls, args...)
-		return strings.Contains(stderr, says)
+		return says.MatchString(stderr)
 	})
 	return status, stdout, stderr
 }

@@ -43,8 +43,10 @@ With --shared the lock is that of a reader: any number of commands with --shared
 beside a command without it, which is a writer. Who came first is served first, so readers wait
 behind a writer that waits.
 
-The events of --json are no-proc, waiting, degraded, taken, nested, misnamed, no-quorum, interrupted, not-run,
-left-running, not-ended, not-stopped, lost, not-signalled, not-released, not-delivered and dropped.
+The events of --json are no-proc, waiting, degraded, taken, stale, nested, misnamed, no-quorum, interrupted, not-run,
+left-running, not-ended, not-stopped, lost, not-signalled, not-released, not-delivered and dropped. Where it is known who has the lock, waiting,
+taken and stale also have holder, since (when it asked for the lock, by its clock), held_ms (from then
+until now) and waited (so it may have held the lock for less long).
 
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 78 if the name is that of a key that does not expire or is no string, and so
@@ -96,6 +98,7 @@ type runFlags struct {
 	atLeast        time.Duration
 	fence          bool
 	conflictStatus int
+	stale          time.Duration // 0: no holder is too old
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -113,6 +116,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
+	set.DurationVar(&f.stale, "stale", 0,
+		"if somebody else has held the lock for this long, say so also with --quiet, and exit 75 whatever --conflict-exit-code says")
 }
 
 // maxPermits is the library's limit.
@@ -148,6 +153,8 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--shared and --permits: give only one of them")
 	case f.shared && f.atLeast > 0:
 		return cli.Usagef("--shared and --at-least: give only one of them")
+	case f.stale < 0:
+		return cli.Usagef("--stale: %v is negative", f.stale)
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,43 +149,12 @@ func (h *holder) notAcquired(ctx context.Context, err error) error {
 	case errors.As(err, &ended):
 		return h.messages.End(job.Interrupted, cli.StatusError{Status: ended.status(), Err: ended})
 	case errors.Is(err, redlock.ErrTaken):
-		return h.messages.End(job.Taken, cli.StatusError{Status: h.flags.conflictStatus, Err: errors.New(h.takenText(ctx))})
+		return h.taken(ctx)
 	case errors.Is(err, redlock.ErrInvalid):
 		return cli.InvalidUsage(err)
 	default:
 		return h.messages.End("no-quorum", cli.StatusError{Status: cli.ExitNoQuorum, Err: err}, h.locker.Stats().Nodes...)
 	}
-}
-
-// takenText says who holds the lock, if the masters can tell.
-func (h *holder) takenText(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, holderBound)
-	defer cancel()
-	text := fmt.Sprintf("all permits of %q are taken", h.name)
-	if h.flags.permits == 0 {
-		status, err := h.locker.Inspect(ctx, h.name)
-		text = fmt.Sprintf("lock %q is taken", h.name)
-		switch readers := isShared(&status); {
-		case err != nil:
-		case readers && h.flags.shared:
-			text = fmt.Sprintf("lock %q is shared, and a writer waits for it", h.name)
-		case readers:
-			text += " by readers"
-		case status.Owner != "":
-			text += " by " + strconv.QuoteToGraphic(status.Owner)
-		}
-	}
-	if h.flags.wait > 0 {
-		text += fmt.Sprintf(", and was for the last %v", h.flags.wait)
-	}
-	return text
-}
-
-// isShared reports whether readers hold a lock.
-func isShared(status *redlock.Status) bool {
-	return slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool {
-		return len(n.Readers) > 0 && n.Value == status.Value
-	})
 }
 
 // misnamed returns an error if the name is that of keys that can be no lock, see look.
@@ -197,9 +164,6 @@ func (h *holder) misnamed(ctx context.Context) error {
 	_, err := h.look(ctx)
 	return err
 }
-
-// holderBound bounds the wait for the name of the holder.
-const holderBound = time.Second
 
 const (
 	// connectBound bounds the wait for a first quorum of masters, unless --wait gives another

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +77,7 @@ func TestKeyThatCanBeNoLockIsNoConflict(t *testing.T) {
 		t.Run(name+" as JSON", func(t *testing.T) {
 			t.Parallel()
 			says := `"waiting for lock \"` + name + `\", but the key \"p:` + name + `\" `
-			_, _, stderr := runUntilItSays(t, says, c.URLs(), line(name, "--key-prefix p: --json", "true")...)
+			_, _, stderr := runUntilItSays(t, regexp.MustCompile(regexp.QuoteMeta(says)), c.URLs(), line(name, "--key-prefix p: --json", "true")...)
 			assert.Contains(t, stderr, `{"event":"misnamed","name":"`+name+`","message":"the key \"p:`+name+`\" `)
 		})
 	}

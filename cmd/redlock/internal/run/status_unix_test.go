@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,26 +75,36 @@ func TestTakenLocksHaveTheirOwnStatusAndAWaitSaysWhoHasThem(t *testing.T) {
 	holder := clitest.Start(t, c.URLs(), "run", "--name", "x", "--owner", "the holder", "--wait", "1m", "--", "cat")
 	require.Equal(t, "on", holder.Ask(t, "on"))
 	hold(t, c.URLs(), "s", "--permits 1")
+	hold(t, c.URLs(), "now", "--owner now --no-wait")
+	hold(t, c.URLs(), "read", "--shared --owner first")
+	hold(t, c.URLs(), "read", "--shared --owner second")
 	for _, r := range []struct {
 		name, flags string
 		want        int
 		says        string
 	}{
-		{"x", "--no-wait", cli.ExitTaken, `lock "x" is taken by "the holder"`},
-		{"x", "--no-wait --shared", cli.ExitTaken, `lock "x" is taken by "the holder"`},
-		{"x", "--wait 2s", cli.ExitTaken, `lock "x" is taken by "the holder", and was for the last 2s`},
-		{"x", "--wait 2s", cli.ExitTaken, `redlock: waiting for lock "x", held by "the holder"`},
+		{"x", "--no-wait", cli.ExitTaken, `lock "x" is taken by "the holder"SINCE\n`},
+		{"x", "--no-wait --shared", cli.ExitTaken, `lock "x" is taken by "the holder"SINCE\n`},
+		{"x", "--wait 2s", cli.ExitTaken, `lock "x" is taken by "the holder"SINCE, and was for the last 2s`},
+		{"x", "--wait 2s", cli.ExitTaken, `redlock: waiting for lock "x", held by "the holder"SINCE`},
 		{"x", "--wait 2s --quiet", cli.ExitTaken, ""},
-		{"x", "--wait 0s --json", cli.ExitTaken, `{"event":"taken","name":"x","message":`},
+		{"x", "--wait 0s --json", cli.ExitTaken, `{"event":"taken","name":"x","message":"[^{]*","holder":"the holder","since":"YYYY","held_ms":\d+,"waited":(true|false)}`},
 		{"x", "--no-wait --conflict-exit-code 0", 0, "is taken"},
 		{"x", "--no-wait --conflict-exit-code 9 --quiet", 9, ""},
-		{"s", "--wait 2s --permits 1", cli.ExitTaken, `waiting for one of 1 permits of "s", which are all taken`},
-		{"s", "--no-wait --permits 1", cli.ExitTaken, `all permits of "s" are taken`},
+		{"x", "--no-wait --conflict-exit-code 0 --quiet --stale 1h", 0, ""},
+		{"x", "--no-wait --conflict-exit-code 0 --quiet --stale 1ms", cli.ExitTaken, `"the holder"SINCE: for longer than --stale 1ms\n`},
+		{"now", "--no-wait", cli.ExitTaken, `lock "now" is taken by "now"SINCE\n`},
+		{"read", "--no-wait --json", cli.ExitTaken, `is taken by readers, the first of them .*"holder":"(first|second)","since":"YYYY"`},
+		{"s", "--wait 2s --permits 1", cli.ExitTaken, `waiting for one of 1 permits of "s", which are all taken, the first by ".*"SINCE`},
+		{"s", "--no-wait --permits 1", cli.ExitTaken, `all permits of "s" are taken, the first by ".*"SINCE\n`},
+		{"s", "--no-wait --permits 1 --stale 1ms --quiet", cli.ExitTaken, "for longer than --stale 1ms"},
 		{"s", "--permits 3", cli.ExitUsage, `semaphore "s" has 1 permits at a quorum of nodes, not 3`},
 	} {
 		t.Run(r.name+" "+r.flags, func(t *testing.T) {
 			t.Parallel()
-			status, stdout, stderr := runUntilItSays(t, r.says, c.URLs(), line(r.name, r.flags, "echo", "no")...)
+			says := strings.ReplaceAll(r.says, "SINCE", "( since YYYY, for \\d+s|, which asked for it at YYYY, \\d+s ago)")
+			says = strings.ReplaceAll(says, "YYYY", `2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+			status, stdout, stderr := runUntilItSays(t, regexp.MustCompile(says), c.URLs(), line(r.name, r.flags, "echo", "no")...)
 			assert.Equal(t, r.want, status)
 			assert.Empty(t, stdout)
 			assert.Equal(t, r.says == "", stderr == "", stderr)
@@ -229,6 +240,7 @@ func TestWrongLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		{"run --name x --wait 1s --no-wait true", "--wait and --no-wait"},
 		{"run --name x --max-hold 5s true", "--max-hold: 5s is below 5.5s"},
 		{"run --name x --conflict-exit-code 256 true", "--conflict-exit-code: 256"},
+		{"run --name x --stale -1s true", "--stale: -1s is negative"},
 		{"run --name x --quiet --verbose true", "--quiet and --verbose"},
 		{"run --name " + strings.Repeat("x", 4097) + " true", "--name: 4097 bytes"},
 		{"run --name x --frobnicate true", "unknown flag: --frobnicate"},

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
@@ -149,7 +149,8 @@ func (h *holder) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 		}
 		if now >= say {
 			if !h.quiet {
-				h.messages.Say("waiting", "waiting for %s%s%s", h.wanted(), h.whyWaiting(ctx, misnamed), soFar(now.Sub(began)))
+				why, about := h.whyWaiting(ctx, misnamed)
+				h.messages.About(about).Say("waiting", "waiting for %s%s%s", h.wanted(), why, soFar(now.Sub(began)))
 			}
 			if now.Sub(began) >= sayAgain {
 				pause = min(2*pause, sayLongest)
@@ -176,26 +177,24 @@ func (h *holder) wanted() string {
 }
 
 // whyWaiting says who holds the lock, or why nobody can.
-func (h *holder) whyWaiting(ctx context.Context, misnamed error) string {
+func (h *holder) whyWaiting(ctx context.Context, misnamed error) (why string, about *job.Holder) {
 	if misnamed != nil {
-		return ", but " + misnamed.Error()
+		return ", but " + misnamed.Error(), nil
 	}
 	if err := cmp.Or(h.unready(), h.watch.noQuorum()); err != nil {
-		return ": " + strings.ReplaceAll(cli.Explain(err, h.locker.Stats().Nodes...), "\n  ", "; ")
+		return ": " + strings.ReplaceAll(cli.Explain(err, h.locker.Stats().Nodes...), "\n  ", "; "), nil
 	}
-	if h.flags.permits > 0 {
-		return ", which are all taken"
-	}
-	ctx, cancel := context.WithTimeout(ctx, holderBound)
-	defer cancel()
-	status, err := h.locker.Inspect(ctx, h.name)
+	t := h.tenant(ctx)
+	about = t.holder(h.clock.Wall())
 	switch {
-	case err != nil || status.Value == "":
-		return ""
-	case status.Owner == "":
-		return ", which is taken"
+	case h.flags.permits > 0:
+		return ", which are all taken" + by(", the first by ", about), about
+	case t.readers:
+		return ", held by readers" + by(", the first of them ", about), about
+	case t.held && about == nil:
+		return ", which is taken", nil
 	default:
-		return ", held by " + strconv.QuoteToGraphic(status.Owner)
+		return by(", held by ", about), about
 	}
 }
 
