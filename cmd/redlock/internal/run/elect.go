@@ -46,6 +46,7 @@ var electWords = words{name: "election", held: "leadership", dies: "others wait"
 // NewElectCommand returns `redlock elect`.
 func NewElectCommand() *cobra.Command {
 	f := flags{}
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:     "elect --name NAME [flags] [--] COMMAND [ARGUMENT...]",
 		Short:   "Run a command for as long as this machine leads",
@@ -59,13 +60,18 @@ func NewElectCommand() *cobra.Command {
 			if cmd.Flags().Changed("owner") && (f.owner == "" || len(f.owner) > maxOwner) {
 				return cli.Usagef("--owner: %d bytes are not between 1 and %d", len(f.owner), maxOwner)
 			}
+			if cmd.Flags().Changed("wait") && wait <= 0 {
+				return cli.Usagef("--wait: %v is not above 0s", wait)
+			}
 			var acquired atomic.Pointer[redlock.Lock]
 			return f.begin(cmd, args, func(ctx context.Context, r *runner) error {
-				return (&candidate{runner: r, acquired: &acquired}).run(ctx)
+				return (&candidate{runner: r, wait: wait, acquired: &acquired}).run(ctx)
 			}, redlock.WithHooks(redlock.Hooks{Acquired: func(lock *redlock.Lock) { acquired.Store(lock) }}))
 		},
 	}
 	f.add(cmd, electWords)
+	cmd.Flags().DurationVar(&wait, "wait", 0,
+		"wait at most this long for a majority of the masters at the start (default: 5s, and until quarantines end)")
 	return cmd
 }
 
@@ -75,6 +81,7 @@ const maxOwner = 256
 // candidate is one redlock elect.
 type candidate struct {
 	*runner
+	wait time.Duration // for a first quorum; 0: see ready
 
 	election *election.Election
 	acquired *atomic.Pointer[redlock.Lock] // the newest of its locks, once the hook has told
@@ -117,9 +124,7 @@ func (c *candidate) run(ctx context.Context) (err error) {
 }
 
 func (c *candidate) campaign(ctx context.Context) error {
-	ready, cancel := context.WithTimeout(ctx, connectBound)
-	defer cancel()
-	if err := c.locker.Ready(ready); err != nil {
+	if err := c.readyToLead(ctx); err != nil {
 		return err
 	}
 	// A candidate waits for such a key for ever, and says nothing.

@@ -276,3 +276,57 @@ func TestElectSaysThatTheNameIsThatOfAKeyThatIsNoLock(t *testing.T) {
 	assert.Equal(t, cli.ExitMisnamed, status)
 	assert.Equal(t, "redlock: the key \"p:x\" does not expire: it is no lock; use another name or --key-prefix\n", stderr)
 }
+
+// A power cut ends masters and candidates together. Nobody is there to start a candidate again.
+func TestTheStartWaitsForAQuorumThatIsQuarantined(t *testing.T) {
+	t.Parallel()
+	const flags = "--max-ttl 8s --ttl 3s"
+	words := map[string][]string{
+		"elect": strings.Fields("elect --name e " + flags + " echo ran"),
+		"run":   line("r", flags, "echo", "ran"),
+	}
+	formed := func(t *testing.T) *cluster.Cluster {
+		t.Helper()
+		c := cluster.Start(t, 3)
+		status, _, stderr := run(t, c.URLs(), line("x", patient+flags, "true")...)
+		require.Equal(t, 0, status, stderr)
+		return c
+	}
+	for name, args := range words {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := formed(t)
+			require.NoError(t, c.Masters[0].Kill())
+			require.NoError(t, c.Masters[1].Restart())
+			status, stdout, stderr := clitest.Run(t, c.URLs(), args...)
+			assert.Equal(t, 0, status, stderr)
+			assert.Equal(t, "ran\n", stdout)
+			assert.Contains(t, stderr, ": quarantined for another ")
+		})
+	}
+	t.Run("a new cluster that lacks a master", func(t *testing.T) {
+		t.Parallel()
+		c := cluster.StartYoung(t, 3)
+		require.NoError(t, c.Masters[2].Kill())
+		status, _, stderr := clitest.Run(t, c.URLs(), words["elect"]...)
+		assert.Equal(t, cli.ExitNoQuorum, status, stderr)
+	})
+	t.Run("elect is told to wait", func(t *testing.T) {
+		t.Parallel()
+		c := formed(t)
+		for _, m := range c.Masters {
+			require.NoError(t, m.Kill())
+		}
+		impatient := clitest.Start(t, c.URLs(), "elect", "--name", "x", "--wait", "100ms", "true")
+		r := clitest.Start(t, c.URLs(), append([]string{"elect", "--wait", "10m"}, words["elect"][1:]...)...)
+		status, stderr := impatient.End(t)
+		assert.Equal(t, cli.ExitNoQuorum, status, stderr)
+		time.Sleep(connectBound + time.Second) // for which it would wait without being told
+		for _, m := range c.Masters {
+			require.NoError(t, m.Restart())
+		}
+		assert.Equal(t, "ran", r.Next(t))
+		status, stderr = r.End(t)
+		assert.Equal(t, 0, status, stderr)
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -166,9 +167,6 @@ func (h *holder) misnamed(ctx context.Context) error {
 }
 
 const (
-	// connectBound bounds the wait for a first quorum of masters, unless --wait gives another
-	// bound. Cron jobs that cannot reach the masters must not pile up.
-	connectBound = 5 * time.Second
 	// splitBound bounds how long --no-wait retries while nobody holds the lock and nobody can get
 	// it: the votes are split among many that ask at once, and one of them should win.
 	splitBound    = 5 * time.Second
@@ -194,17 +192,13 @@ func (h *holder) acquire(ctx context.Context) (*redlock.Lock, error) {
 }
 
 func (h *holder) wait(ctx context.Context) (*redlock.Lock, error) {
-	connect := connectBound
 	if h.flags.wait > 0 {
-		connect = h.flags.wait
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, h.flags.wait)
 		defer cancel()
 	}
-	ready, cancel := context.WithTimeout(ctx, connect)
-	defer cancel()
 	if h.flags.noWait {
-		if err := h.locker.Ready(ready); err != nil {
+		if err := h.ready(ctx, connectBound); err != nil {
 			return nil, err
 		}
 		if err := h.nested(ctx, false); err != nil {
@@ -219,7 +213,7 @@ func (h *holder) wait(ctx context.Context) (*redlock.Lock, error) {
 		end(nil)
 		watcher.Wait()
 	}()
-	if err := h.locker.Ready(ready); err != nil {
+	if err := h.ready(ctx, h.flags.wait); err != nil {
 		return nil, err
 	}
 	if err := h.nested(ctx, false); err != nil {

@@ -256,6 +256,7 @@ func TestWrongLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		{"elect --name redquorum:x true", "reserved"},
 		{"elect --name x --quiet --verbose true", "--verbose"},
 		{"elect --name x --no-wait true", "no-wait"},
+		{"elect --name x --wait 0s true", "--wait: 0s is not above 0s"},
 	} {
 		root := clitest.Root(NewCommand(), NewElectCommand())
 		status, stdout, stderr := clitest.Line(root, strings.Fields(strings.Replace(c.args, " ", " --nodes 127.0.0.1:1 ", 1))...)

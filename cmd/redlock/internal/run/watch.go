@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/survey"
@@ -24,11 +23,6 @@ const (
 	// errorBound bounds how long a quorum of masters may answer with errors, unless --wait gives
 	// another bound: an ACL or a full memory does not mend itself.
 	errorBound = 5 * time.Second
-
-	// A wait is reported when it is no longer a short one, then at growing intervals.
-	sayFirst   = 500 * time.Millisecond
-	sayAgain   = 10 * time.Second
-	sayLongest = 10 * time.Minute
 )
 
 // watch sees why a wait takes long, and says it.
@@ -112,8 +106,8 @@ func (w *watch) taken() bool {
 	return errors.Is(w.last, redlock.ErrTaken)
 }
 
-// noQuorum returns the last failure if no quorum answered.
-func (w *watch) noQuorum() error {
+// silence returns the last failure if no quorum answered.
+func (w *watch) silence() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if errors.Is(w.last, redlock.ErrNoQuorum) {
@@ -160,14 +154,6 @@ func (h *holder) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// soFar returns nothing for a wait that has just begun.
-func soFar(d time.Duration) string {
-	if d < time.Second {
-		return ""
-	}
-	return fmt.Sprintf(" (%v so far)", d.Round(time.Second))
-}
-
 // wanted names what run waits for.
 func (h *holder) wanted() string {
 	if h.flags.permits > 0 {
@@ -181,8 +167,8 @@ func (h *holder) whyWaiting(ctx context.Context, misnamed error) (why string, ab
 	if misnamed != nil {
 		return ", but " + misnamed.Error(), nil
 	}
-	if err := cmp.Or(h.unready(), h.watch.noQuorum()); err != nil {
-		return ": " + strings.ReplaceAll(cli.Explain(err, h.locker.Stats().Nodes...), "\n  ", "; "), nil
+	if err := cmp.Or(h.unready(), h.watch.silence()); err != nil {
+		return h.noQuorum(err), nil
 	}
 	t := h.tenant(ctx)
 	about = t.holder(h.clock.Wall())
@@ -196,24 +182,6 @@ func (h *holder) whyWaiting(ctx context.Context, misnamed error) (why string, ab
 	default:
 		return by(", held by ", about), about
 	}
-}
-
-// unready returns an error if too few masters vote for a quorum.
-func (h *holder) unready() error {
-	stats := h.locker.Stats()
-	nodes := stats.Nodes
-	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum()}
-	for i := range nodes {
-		n := &nodes[i]
-		if !survey.Votes(n) {
-			why := &redlock.NodeError{Endpoint: n.Endpoint, Err: cmp.Or(n.Barred, n.Err, pool.ErrTimeout)}
-			failure.Nodes = append(failure.Nodes, why)
-		}
-	}
-	if len(nodes)-len(failure.Nodes) >= failure.Need {
-		return nil
-	}
-	return failure
 }
 
 // sayDegraded says which masters do not vote, although the lock can be had without them: the next
