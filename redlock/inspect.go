@@ -33,6 +33,7 @@ type NodeStatus struct {
 	Fence    int64         // the fencing counter; 0 if there is none
 	Waiting  int           // processes that wait for the lock at this node
 	Waiters  []string      // the owners of up to 16 of them, in their order
+	Terms    int           // terms of an election of that name on record at this node, up to 256
 	Readers  []Reader      // if readers hold the lock, up to 2,000; Value is the same for all such locks then
 	Err      error         // why the node did not answer, or why its answer does not count
 }
@@ -98,7 +99,7 @@ func (l *Locker) whyMissing(r *round.Round, node int) error {
 }
 
 func (n *NodeStatus) take(in *wire.Inspection) {
-	n.Value, n.TTL, n.Fence, n.Waiting, n.Waiters = in.Value, in.TTL, in.Fence, in.Waiting, ownersOf(in.Waiters)
+	n.Value, n.TTL, n.Fence, n.Waiting, n.Waiters, n.Terms = in.Value, in.TTL, in.Fence, in.Waiting, ownersOf(in.Waiters), in.Terms
 	n.Owner, n.Since = ownerAndSince(n.Value)
 	for _, reader := range in.Readers {
 		owner, since := ownerAndSince(reader.Value)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/owner"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
@@ -93,6 +95,16 @@ func (l *Locker) readLog(ctx context.Context) ([]journal.Entry, error) {
 		texts[i] = wire.ReadTexts(reply)
 	}
 	return journal.Merge(texts), err
+}
+
+// Masters is for the other packages of this module: the nodes, in the order of [Stats]. The Locker
+// closes those of its own when their masters were removed.
+func (l *Locker) Masters(look.Key) []*pool.Node {
+	nodes := make([]*pool.Node, len(l.nodes()))
+	for i, node := range l.nodes() {
+		nodes[i] = (*pool.Node)(node)
+	}
+	return nodes
 }
 
 func forcedEntry(key, holder, why string) journal.Entry {

@@ -6,12 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 func newListCommand() *cobra.Command {
@@ -53,7 +55,7 @@ line.`,
 			if err != nil {
 				return err
 			}
-			defer l.Close()
+			defer l.Locker.Close() //nolint:errcheck // it holds no locks
 			l.Owner = owner
 			list, err := l.List(cmd.Context())
 			text := func(look terminal.Look) []string { return tables.Listing(&list, look) }
@@ -112,16 +114,11 @@ func failure(l *survey.Listing) error {
 
 // openLister connects to the masters, and waits until it is known whose votes count.
 func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds survey.Bounds, timeout time.Duration) (*survey.Lister, error) {
-	nodes, err := flags.Dial(cmd, pool.WithClientName("redlock-"+cmd.Name()),
-		pool.WithDialTimeout(timeout), pool.WithStallTimeout(timeout))
+	reached := redlock.WithPool(pool.WithClientName("redlock-"+cmd.Name()), pool.WithDialTimeout(timeout), pool.WithStallTimeout(timeout))
+	locker, err := flags.Open(cmd, append(survey.AskOptions(flags.MaxTTL, timeout), reached)...)
 	if err != nil {
 		return nil, err
 	}
-	config := survey.Config{KeyPrefix: flags.KeyPrefix, MaxTTL: flags.MaxTTL, Timeout: timeout, Options: flags.Options()}
-	l, err := survey.NewLister(cmd.Context(), nodes, config)
-	if err != nil {
-		return nil, cli.InvalidUsage(err)
-	}
-	l.Pattern, l.Bounds = pattern, bounds
-	return l, nil
+	survey.AwaitMembers(cmd.Context(), clock.System(), locker)
+	return &survey.Lister{Locker: locker, KeyPrefix: flags.KeyPrefix, Timeout: timeout, Pattern: pattern, Bounds: bounds}, nil
 }

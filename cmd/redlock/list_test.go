@@ -201,7 +201,7 @@ func (f *fleet) watch() *watcher {
 	require.NoError(f.t, cmd.ParseFlags(f.flags))
 	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
 	require.NoError(f.t, err)
-	f.t.Cleanup(lister.Close)
+	f.t.Cleanup(func() { assert.NoError(f.t, lister.Locker.Close()) })
 	return &watcher{lister: lister, clock: clock.System()}
 }
 

@@ -61,7 +61,7 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 			if err != nil {
 				return err
 			}
-			defer l.Close()
+			defer l.Locker.Close() //nolint:errcheck // it holds no locks
 			w := watcher{lister: l, clock: clock.System()}
 			c := top.Config{Title: prose.Printable(strings.Join(append([]string{"redlock top"}, args...), " ")), Interval: interval, Look: w.look}
 			if allowForce {
@@ -109,7 +109,9 @@ func (w *watcher) look(ctx context.Context, name string) top.Snapshot {
 		s.Notes = append(list.Bounded(), list.Missing()...)
 	}
 	for i, n := range w.lister.Locker.Stats().Nodes {
-		s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
+		if i < len(vitals) && !survey.HasLeft(&n) { // one may have joined since
+			s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
+		}
 	}
 	return s
 }

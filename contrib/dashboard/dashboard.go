@@ -15,6 +15,7 @@ import (
 	"github.com/redquorum/redquorum/internal/dashboard"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // Handler is the page. Its methods may be called from any goroutine.
@@ -55,7 +56,7 @@ func WithLogin(login func(r *http.Request) (user string, ok bool)) Option {
 // who did. It needs [WithLogin].
 func WithForce() Option { return func(s *settings) { s.config.AllowForce = true } }
 
-// New connects to masters, and returns their page after 1.5 seconds at most, whether they answer or
+// New connects to masters, and returns their page after 1.8 seconds at most, whether they answer or
 // not. It has connections of its own, and takes no locks. Ctx ends the wait. The errors are those
 // of redlock.New. Close the Handler.
 func New(ctx context.Context, endpoints []string, opts ...Option) (*Handler, error) {
@@ -63,16 +64,9 @@ func New(ctx context.Context, endpoints []string, opts ...Option) (*Handler, err
 	for _, opt := range opts {
 		opt(&s)
 	}
-	s.config.Dial = func() (nodes []*pool.Node, err error) {
-		for _, endpoint := range endpoints {
-			node, err := pool.NewNode(endpoint, append([]pool.Option{pool.WithClientName("redlock-dashboard")}, s.pool...)...)
-			if err != nil {
-				survey.CloseAll(nodes)
-				return nil, err
-			}
-			nodes = append(nodes, node)
-		}
-		return nodes, nil
+	s.config.Open = func(opts ...redlock.Option) (*redlock.Locker, error) {
+		return redlock.New(endpoints, append(opts, redlock.WithKeyPrefix(s.config.KeyPrefix), redlock.WithMaxTTL(s.config.MaxTTL),
+			redlock.WithPool(append([]pool.Option{pool.WithClientName("redlock-dashboard")}, s.pool...)...))...)
 	}
 	page, err := dashboard.New(ctx, s.config)
 	if err != nil {

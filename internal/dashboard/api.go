@@ -114,6 +114,9 @@ func (d *Dashboard) metrics(w http.ResponseWriter, r *http.Request) {
 	for _, m := range nodeMetrics {
 		gauge(m.name, m.help)
 		for i := range min(len(s.stats.Nodes), len(s.vitals)) {
+			if survey.HasLeft(&s.stats.Nodes[i]) {
+				continue
+			}
 			if value, known := m.value(&s.stats.Nodes[i], &s.vitals[i]); known {
 				fmt.Fprintf(&b, "redquorum_%s{node=%s} %g\n", m.name, label(s.stats.Nodes[i].Endpoint), value)
 			}
@@ -121,6 +124,9 @@ func (d *Dashboard) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	gauge("node_info", "The server that answers, or answered last.")
 	for _, n := range s.stats.Nodes {
+		if survey.HasLeft(&n) {
+			continue
+		}
 		fmt.Fprintf(&b, "redquorum_node_info{node=%s,product=%s,version=%s} 1\n", label(n.Endpoint), label(n.Product), label(n.Version))
 	}
 	if !s.listedAt.IsZero() {

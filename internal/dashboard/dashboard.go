@@ -11,20 +11,18 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/survey"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // Config says what a dashboard shows, and to whom.
 type Config struct {
-	// Dial returns new nodes for the masters of the list. It is called again when the members have
-	// changed. The dashboard closes them.
-	Dial func() ([]*pool.Node, error)
+	// Open returns a Locker over the masters of the list, with these options and its own. The
+	// dashboard closes it.
+	Open func(opts ...redlock.Option) (*redlock.Locker, error)
 
-	KeyPrefix string           // of the locks that are shown
-	MaxTTL    time.Duration    // of the locks
-	Options   []redlock.Option // further ones, for the Locker that looks
-	Bounds    survey.Bounds    // of a scan of one master
+	KeyPrefix string        // of the Locker
+	MaxTTL    time.Duration // of the Locker
+	Bounds    survey.Bounds // of a scan of one master
 
 	// Login returns the name of who makes a request, and whether it may be answered. Nil: everybody
 	// on this machine may look, and nobody else.

@@ -105,8 +105,7 @@ func (s *script) force(_ context.Context, name, reason string) (survey.Release, 
 	return survey.Release{Inspection: survey.Inspection{Name: name}, KnownBy: "2026-01-01T00:00:00Z", Logged: true}, s.err
 }
 
-func (*script) follow(context.Context) {}
-func (*script) close()                 {}
+func (*script) close() {}
 
 // held is a lock that somebody holds.
 func held(name, owner string) survey.Inspection {
@@ -411,15 +410,8 @@ func TestManyNamesAreAskedAboutAFewAtATime(t *testing.T) {
 func TestAStreamTellsChangesAndEndsWithTheDashboard(t *testing.T) {
 	c := redlocktest.Start(t, 3)
 	locker := c.Locker(t, redlock.WithNodeTimeout(10*time.Second), redlock.WithOwner("me"))
-	d, err := New(t.Context(), Config{MaxTTL: time.Minute, Bounds: survey.Bounds{Keys: 10_000, Locks: 100}, Dial: func() (nodes []*pool.Node, err error) {
-		for _, endpoint := range c.Endpoints() {
-			node, err := pool.NewNode(endpoint)
-			if err != nil {
-				return nil, err
-			}
-			nodes = append(nodes, node)
-		}
-		return nodes, nil
+	d, err := New(t.Context(), Config{MaxTTL: time.Minute, Bounds: survey.Bounds{Keys: 10_000, Locks: 100}, Open: func(opts ...redlock.Option) (*redlock.Locker, error) {
+		return redlock.New(c.Endpoints(), opts...)
 	}})
 	require.NoError(t, err)
 	server := httptest.NewServer(d)

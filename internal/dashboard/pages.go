@@ -159,6 +159,9 @@ type masterRow struct {
 func (d *Dashboard) fillMasters(s *snapshot, _ url.Values, p *page) {
 	var rows []masterRow
 	for i := range s.stats.Nodes {
+		if survey.HasLeft(&s.stats.Nodes[i]) {
+			continue
+		}
 		var vitals survey.Vitals
 		if i < len(s.vitals) {
 			vitals = s.vitals[i]

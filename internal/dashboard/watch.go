@@ -55,7 +55,6 @@ type source interface {
 	members(ctx context.Context) (survey.Members, error)
 	log(ctx context.Context) (survey.Events, error)
 	force(ctx context.Context, name, reason string) (survey.Release, error)
-	follow(ctx context.Context) // the members, if they have changed
 	close()
 }
 
@@ -221,7 +220,6 @@ func (w *watch) look(ctx context.Context, now clock.Instant) {
 	if len(topics)+len(names) == 0 {
 		return
 	}
-	w.source.follow(ctx)
 	s := *w.latest()
 	s.told = maps.Clone(s.told)
 	if s.told == nil {

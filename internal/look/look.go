@@ -2,6 +2,6 @@
 // clients do for them.
 package look
 
-// Key opens redlock.OnlyLooks to the packages of this module. No other can name it, so that it is
+// Key opens redlock.OnlyLooks and Locker.Masters to the packages of this module. No other can name it, so that it is
 // no part of the public API.
 type Key struct{ _ byte }

@@ -58,8 +58,8 @@ func Ask(ctx context.Context, locker *redlock.Locker, name string) (told Answers
 	}
 	told.at = clock.System().Wall()
 	stats := locker.Stats()
-	told.members = stats.Members
-	for i := range told.Status.Nodes {
+	told.stats = &stats
+	for i := range min(len(told.Status.Nodes), len(stats.Nodes)) {
 		if n := &told.Status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
 			n.Err = stats.Nodes[i].Barred // it says why
 		}
@@ -70,8 +70,11 @@ func Ask(ctx context.Context, locker *redlock.Locker, name string) (told Answers
 // Inspection says what the answers mean.
 func (a *Answers) Inspection() Inspection {
 	i := newInspection(&a.Status, a.at)
-	if a.members > 0 {
-		i.Members = a.members
+	if a.stats != nil {
+		i.Members = a.stats.Members
+		i.Nodes = slices.DeleteFunc(i.Nodes, func(n NodeInspection) bool {
+			return n.Error != "" && slices.ContainsFunc(a.stats.Nodes, func(s redlock.NodeStats) bool { return s.Endpoint == n.Endpoint && HasLeft(&s) })
+		})
 	}
 	i.addKinds(a)
 	if i.Verdict == "unknown" {

@@ -31,7 +31,7 @@ type Answers struct {
 	Status  redlock.Status
 	permits redlock.SemaphoreStatus
 	terms   ledger.Page
-	members int // of which a majority is a quorum
+	stats   *redlock.Stats // of the Locker, at about that time; nil if they are not known
 }
 
 // askKinds asks about the semaphore and the election of the name. If it fails, so does the question
@@ -96,9 +96,15 @@ func (i *Inspection) addKinds(a *Answers) {
 		permit.Masters, permit.TTLMillis = len(left), millisOf(left, slot.Quorum)
 		i.Permits = append(i.Permits, permit)
 	}
-	for at, n := range a.permits.Nodes {
-		i.Nodes[at].Waiting += n.Waiting
-		i.Nodes[at].Waiters = append(i.Nodes[at].Waiters, n.Waiters...)
+	// A Locker may have learned of a master, or left one, between the two questions.
+	for _, n := range a.permits.Nodes {
+		for at := range i.Nodes {
+			if of := &i.Nodes[at]; of.Endpoint == n.Endpoint {
+				of.Waiting += n.Waiting
+				of.Waiters = append(of.Waiters, n.Waiters...)
+				break
+			}
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -33,54 +32,33 @@ func AskOptions(maxTTL, timeout time.Duration) []redlock.Option {
 	}
 }
 
-// Config says how masters are asked.
-type Config struct {
-	KeyPrefix string
-	MaxTTL    time.Duration    // of anyone who shares the masters
-	Timeout   time.Duration    // for one answer
-	Options   []redlock.Option // further ones
-}
-
-// Lister asks masters about their locks.
+// Lister asks masters about their locks. Its methods may be called from any goroutine.
 type Lister struct {
-	Following
-	Pattern string // of names, as Redis has them
-	Owner   string // a pattern, see [Lister.List]; empty for any owner
-	Bounds  Bounds // of one master's scan
-
-	config Config
+	Locker    *redlock.Locker // follows the members, as that of any program; made with [AskOptions]
+	KeyPrefix string          // of the Locker
+	Timeout   time.Duration   // for one answer
+	Pattern   string          // of names, as Redis has them
+	Owner     string          // a pattern, see [Lister.List]; empty for any owner
+	Bounds    Bounds          // of one master's scan
 }
 
-// NewLister asks nodes, and the members that they lack ([Follow]). It waits until it is known whose
-// votes count. The nodes are the Lister's, also if it fails.
-func NewLister(ctx context.Context, nodes []*pool.Node, config Config) (*Lister, error) {
-	options := slices.Concat(
-		[]redlock.Option{redlock.WithKeyPrefix(config.KeyPrefix), redlock.WithMaxTTL(config.MaxTTL)},
-		config.Options, AskOptions(config.MaxTTL, config.Timeout))
-	followed, err := Follow(ctx, clock.System(), nodes, options...)
-	if err != nil {
-		CloseAll(followed.Nodes)
-		return nil, err
+// masters returns those that are asked, in the order of the Stats of the Locker; later there may be
+// more.
+func (l *Lister) masters() (all []ask.Master) {
+	for _, node := range l.Locker.Masters(look.Key{}) {
+		all = append(all, ask.Master{Node: (*pipeline.Node)(node), Clock: clock.System(), Patience: l.Timeout})
 	}
-	return &Lister{Following: followed, Pattern: "*", config: config}, nil
+	return all
 }
 
-// Close ends the connections.
-func (l *Lister) Close() {
-	_ = l.Locker.Close() //nolint:errcheck // it holds no locks
-	CloseAll(l.Nodes)
-}
-
-func (l *Lister) master(node int) ask.Master {
-	return ask.Master{Node: (*pipeline.Node)(l.Nodes[node]), Clock: clock.System(), Patience: l.config.Timeout}
-}
-
-// Examine asks each master for its signs of life.
+// Examine asks each master for its signs of life, in the order of the Stats of the Locker; later
+// these may have more.
 func (l *Lister) Examine(ctx context.Context) []Vitals {
-	vitals := make([]Vitals, len(l.Nodes))
+	masters := l.masters()
+	vitals := make([]Vitals, len(masters))
 	var asked sync.WaitGroup
-	for i := range vitals {
-		asked.Go(func() { vitals[i] = Examine(ctx, l.master(i)) })
+	for i, m := range masters {
+		asked.Go(func() { vitals[i] = Examine(ctx, m) })
 	}
 	asked.Wait()
 	return vitals
@@ -89,10 +67,11 @@ func (l *Lister) Examine(ctx context.Context) []Vitals {
 // List returns the locks that the masters hold. An error is the first one of a question about a
 // lock; the list is what is known all the same.
 func (l *Lister) List(ctx context.Context) (Listing, error) {
-	scans := make([]Scan, len(l.Nodes))
+	masters := l.masters()
+	scans := make([]Scan, len(masters))
 	var all sync.WaitGroup
-	for i := range l.Nodes {
-		all.Go(func() { scans[i] = Locks(ctx, l.master(i), l.config.KeyPrefix, l.Pattern, l.Bounds) })
+	for i, m := range masters {
+		all.Go(func() { scans[i] = Locks(ctx, m, l.KeyPrefix, l.Pattern, l.Bounds) })
 	}
 	all.Wait()
 	locks, terms := namesIn(scans)
@@ -147,13 +126,12 @@ func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[str
 	slices.Sort(names)
 	names = slices.Compact(names)
 	told, errs := make([]Answers, len(names)), make([]error, len(names))
-	members := l.Locker.Stats().Members
+	stats := l.Locker.Stats()
 	each(len(names), func(i int) {
 		a := &told[i]
 		a.Status, errs[i] = l.Locker.Inspect(ctx, names[i])
-		a.permits, a.members, a.at = semaphores[names[i]], members, clock.System().Wall()
-		// A term is a fencing token.
-		if slices.ContainsFunc(a.Status.Nodes, func(n redlock.NodeStatus) bool { return n.Fence != 0 }) {
+		a.permits, a.stats, a.at = semaphores[names[i]], &stats, clock.System().Wall()
+		if slices.ContainsFunc(a.Status.Nodes, func(n redlock.NodeStatus) bool { return n.Terms != 0 }) {
 			a.terms = termsOf(ctx, l.Locker, names[i])
 		}
 	})

@@ -2,14 +2,16 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
@@ -17,17 +19,12 @@ import (
 // listerOf asks the masters of a test.
 func listerOf(t *testing.T, c *redlocktest.Cluster) *Lister {
 	t.Helper()
-	var nodes []*pool.Node
-	for _, endpoint := range c.Endpoints() {
-		node, err := pool.NewNode(endpoint)
-		require.NoError(t, err)
-		nodes = append(nodes, node)
-	}
-	l, err := NewLister(t.Context(), nodes, Config{MaxTTL: time.Minute, Timeout: 10 * time.Second})
+	const timeout = 10 * time.Second
+	locker, err := redlock.New(c.Endpoints(), AskOptions(time.Minute, timeout)...)
 	require.NoError(t, err)
-	t.Cleanup(l.Close)
-	l.Bounds = Bounds{Keys: 10_000, Locks: 1000}
-	return l
+	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
+	AwaitMembers(t.Context(), clock.System(), locker)
+	return &Lister{Locker: locker, Timeout: timeout, Pattern: "*", Bounds: Bounds{Keys: 10_000, Locks: 1000}}
 }
 
 func TestNamesAreInspectedWhateverTheyAreThatOf(t *testing.T) {
@@ -58,4 +55,65 @@ func TestNamesAreInspectedWhateverTheyAreThatOf(t *testing.T) {
 	require.Len(t, list.Idle, 1, "nobody leads")
 	assert.Equal(t, "e", list.Idle[0].Name)
 	assert.Len(t, list.Idle[0].Terms, 1)
+}
+
+// The record of its term lives on, and the counter of the token has expired.
+func TestALeaderOfHoursIsALeader(t *testing.T) {
+	c := redlocktest.Start(t, 3)
+	locker := c.Locker(t, redlock.WithNodeTimeout(10*time.Second))
+	e, err := election.New(locker, "e")
+	require.NoError(t, err)
+	led, ended := make(chan struct{}), make(chan struct{})
+	ctx, resign := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		_ = e.Run(ctx, func(ctx context.Context, _ int64) error { //nolint:errcheck // it is cancelled
+			close(led)
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	<-led
+	for _, endpoint := range c.Endpoints() {
+		conn, err := redis.Dial("tcp", endpoint)
+		require.NoError(t, err)
+		_, err = conn.Do("DEL", "redquorum:fence:e")
+		require.NoError(t, errors.Join(err, conn.Close()))
+	}
+	l := listerOf(t, c)
+	list, err := l.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list.Locks, 1)
+	alone, err := l.Inspect(t.Context(), []string{"e"}, func(string) bool { return false })
+	require.NoError(t, err)
+	for _, in := range append(alone, list.Locks[0]) {
+		assert.Equal(t, KindElection, in.Kind)
+		assert.Positive(t, in.Term)
+		assert.Equal(t, in.Term, in.Token())
+	}
+	resign()
+	<-ended
+}
+
+// A Locker may learn of a master between two questions.
+func TestAnswersOfMoreMastersThanBeforeAreTakenTogether(t *testing.T) {
+	nodes := make([]redlock.NodeStatus, 4)
+	more := make([]redlock.SemaphoreNodeStatus, 4)
+	for i := range nodes {
+		nodes[i].Endpoint = string(rune('a' + i))
+		more[3-i] = redlock.SemaphoreNodeStatus{Endpoint: nodes[i].Endpoint, Waiting: i, Waiters: []string{nodes[i].Endpoint}}
+	}
+	for known := range 5 {
+		a := Answers{
+			Status:  redlock.Status{Name: "s", Nodes: nodes[:known], Quorum: 3, Free: true},
+			permits: redlock.SemaphoreStatus{Name: "s", Permits: 1, Slots: []redlock.Status{{Name: "s#1", Nodes: nodes, Quorum: 3}}, Nodes: more, Quorum: 3},
+			stats:   &redlock.Stats{Members: 4, Nodes: make([]redlock.NodeStats, known/2)},
+		}
+		in := a.Inspection()
+		require.Len(t, in.Nodes, known)
+		for i, n := range in.Nodes {
+			assert.Equal(t, []string{n.Endpoint}, n.Waiters)
+			assert.Equal(t, i, n.Waiting)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -97,7 +98,13 @@ func newListing(scans []Scan, all *redlock.Stats, locks []Inspection) Listing {
 			candidates[name] = true
 		}
 		maps.Copy(others, s.LeftOut)
-		stats := &masterStats[i]
+		stats := &masterStats[i] // there are never fewer later
+		if HasLeft(stats) {
+			continue
+		}
+		if stats.State == pool.Closed && stats.Barred != nil {
+			s.Err = stats.Barred // which is why it was closed
+		}
 		node := NodeListing{
 			Endpoint: stats.Endpoint, Keys: s.Keys, Locks: len(s.Names), Bounded: s.Bounded, Votes: Votes(stats),
 			err: s.Err,

@@ -15,15 +15,45 @@ import (
 // voteBound bounds the wait until it is known whose votes count.
 const voteBound = 1500 * time.Millisecond
 
+// memberBound bounds the wait for members that the list lacks, behind that: a Locker dials them as
+// soon as it knows them, if it may.
+const memberBound = 300 * time.Millisecond
+
 // AwaitVotes waits until it is known of every node that it votes, or will not vote soon, 1.5s at
 // most. The Locker's mode is [redlock.QuarantineStrict].
 func AwaitVotes(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
-	ctx, cancel := context.WithTimeout(ctx, voteBound)
+	awaitStats(ctx, clk, locker, voteBound, func(s *redlock.Stats) bool { return areDecided(s.Nodes) })
+}
+
+// AwaitMembers is AwaitVotes for a Locker that dials the members that its list lacks, 1.8s at most.
+func AwaitMembers(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
+	AwaitVotes(ctx, clk, locker)
+	awaitStats(ctx, clk, locker, memberBound, func(s *redlock.Stats) bool {
+		known := 0
+		for i := range s.Nodes {
+			if n := &s.Nodes[i]; !errors.Is(n.Barred, redlock.ErrNotMember) && !errors.Is(n.Barred, redlock.ErrOtherCluster) {
+				known++
+			}
+		}
+		return areDecided(s.Nodes) && (s.Cluster == "" || known >= s.Members)
+	})
+}
+
+func awaitStats(ctx context.Context, clk clock.Clock, locker *redlock.Locker, bound time.Duration, enough func(s *redlock.Stats) bool) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	pause := clock.Backoff{Shortest: 2 * time.Millisecond, Longest: 50 * time.Millisecond}
-	for !areDecided(locker.Stats().Nodes) && clock.Sleep(ctx, clk, pause.Next()) {
-		continue
+	for {
+		if stats := locker.Stats(); enough(&stats) || !clock.Sleep(ctx, clk, pause.Next()) {
+			return
+		}
 	}
+}
+
+// HasLeft reports whether a node is that of a master that no list has: it was a member, and was
+// removed, or was not added after all.
+func HasLeft(n *redlock.NodeStats) bool {
+	return !n.Listed && errors.Is(n.Barred, redlock.ErrNotMember)
 }
 
 // areDecided is isDecided of all nodes. While none votes, which of two clusters is meant may become
@@ -66,7 +96,7 @@ func Standing(n *redlock.NodeStats) (state, why string) {
 		return "connecting", ""
 	case n.State == pool.Up && n.Barred == nil:
 		return MemberVotes, ""
-	case n.State == pool.Up:
+	case n.State == pool.Up || n.State == pool.Closed && n.Barred != nil: // it was removed
 		return MemberBarred, prose.Readable(n.Barred.Error())
 	case n.Err != nil:
 		return MemberDown, prose.Readable(n.Err.Error())

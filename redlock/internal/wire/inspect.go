@@ -20,6 +20,7 @@ type Inspection struct {
 	Fence   int64         // the fencing counter; 0 if there is none, or it is not a number
 	Waiting int           // processes on the wait list
 	Waiters []string      // the owners of the oldest of them
+	Terms   int           // of an election, on record
 	Readers []Reader      // if the value is [Marker]: those that are alive
 }
 
@@ -32,14 +33,15 @@ type Reader struct {
 // ReadInspect reads the answer to [Inspect], and reports whether it is well-formed.
 func ReadInspect(reply any) (in Inspection, ok bool) {
 	answers, _ := reply.([]any)
-	if len(answers) < 5 || len(answers) > 6 {
+	if len(answers) < 6 || len(answers) > 7 {
 		return in, false
 	}
 	in = readHolder(answers)
 	waiting, _ := answers[3].(int64)
-	in.Waiting, in.Waiters = int(waiting), readTexts(answers[4])
-	if len(answers) == 6 {
-		in.Readers, ok = readReaders(answers[5])
+	terms, _ := answers[5].(int64)
+	in.Waiting, in.Waiters, in.Terms = int(waiting), readTexts(answers[4]), int(terms)
+	if len(answers) == 7 {
+		in.Readers, ok = readReaders(answers[6])
 		return in, ok
 	}
 	return in, true

@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/internal/dashboard"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 const long = `serve shows masters and locks to browsers and programs: who holds what, who waits, which masters
@@ -94,10 +95,11 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	config := dashboard.Config{
-		Dial: func() ([]*pool.Node, error) {
-			return f.nodes.Dial(cmd, pool.WithClientName("redlock-serve"), pool.WithDialTimeout(dialTimeout), pool.WithStallTimeout(dialTimeout))
+		Open: func(opts ...redlock.Option) (*redlock.Locker, error) {
+			reached := redlock.WithPool(pool.WithClientName("redlock-serve"), pool.WithDialTimeout(dialTimeout), pool.WithStallTimeout(dialTimeout))
+			return f.nodes.Open(cmd, append(opts, reached)...)
 		},
-		KeyPrefix: f.nodes.KeyPrefix, MaxTTL: f.nodes.MaxTTL, Options: f.nodes.Options(), Bounds: f.bounds, AllowForce: f.allowForce, Hosts: f.hosts,
+		KeyPrefix: f.nodes.KeyPrefix, MaxTTL: f.nodes.MaxTTL, Bounds: f.bounds, AllowForce: f.allowForce, Hosts: f.hosts,
 	}
 	if logins != nil {
 		config.Login = logins.of

@@ -3,9 +3,9 @@
 --
 -- KEYS[1]  a lock's key
 -- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire),
--- its fencing counter (nil if there is none), how many wait for it here, and the owners of the
--- oldest of them. What the caller may not read counts as nothing. If readers hold the key, a sixth
--- entry has the value of each that is alive, followed by its time to live: of 2,000 at most, those
+-- its fencing counter (nil if there is none), how many wait for it here, the owners of the oldest of
+-- them, and how many terms of an election are on record: they outlive the counter. What the caller
+-- may not read counts as nothing. If readers hold the key, a seventh entry has the value of each that is alive, followed by its time to live: of 2,000 at most, those
 -- that live longest, because a client takes 1 MiB.
 local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
 local list = 'redquorum:wait:' .. KEYS[1]
@@ -32,6 +32,7 @@ if alive then
     end
   end
 end
+local terms = redis.pcall('ZCARD', 'redquorum:terms:' .. KEYS[1])
 return {
-  holder, left, counterOf(fence), type(waiting) == 'number' and waiting or 0, owners, alive,
+  holder, left, counterOf(fence), type(waiting) == 'number' and waiting or 0, owners, type(terms) == 'number' and terms or 0, alive,
 }
