@@ -112,7 +112,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	set.DurationVar(&f.maxHold, "max-hold", 0,
 		"end the command before the lock is held for longer (default: no limit)")
 	set.DurationVar(&f.atLeast, "at-least", 0,
-		"keep the lock taken for this long at least, also after the command has ended; at most --max-ttl")
+		"keep the lock taken for this long at least, also after the command has ended; at most --max-ttl, the "+
+			"time for which a master that forgets has no vote: a long one endangers all locks")
 	set.BoolVar(&f.fence, "fence", false, "set REDLOCK_FENCE: a number that grows with every holder")
 	set.IntVar(&f.conflictStatus, "conflict-exit-code", cli.ExitTaken,
 		"exit `status` if somebody else holds the lock")
@@ -146,7 +147,7 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--at-least: %v is negative", f.atLeast)
 	case f.atLeast > f.nodes.MaxTTL:
 		return cli.Usagef("--at-least: %v is above the --max-ttl of %v: give a shorter --at-least, or a longer --max-ttl to "+
-			"everyone who shares the masters", f.atLeast, f.nodes.MaxTTL)
+			"everyone who shares the masters (then a master that forgets has no vote for as long)", f.atLeast, f.nodes.MaxTTL)
 	case f.permits > 0 && f.atLeast > 0:
 		return cli.Usagef("--permits and --at-least: give only one of them")
 	case f.shared && f.permits > 0:
