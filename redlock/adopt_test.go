@@ -299,3 +299,27 @@ func TestAnAdoptionMayBeTheFirstCall(t *testing.T) {
 		require.NoError(t, adopted.Unlock(ctx))
 	})
 }
+
+// The swap reaches every node before the release of the old holder, and the undo of the swap comes
+// behind it: nobody holds the lock, and nobody gets it back.
+func TestALockThatIsReleasedWhileItsAdoptionFailsStaysFree(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		if k.what == "reader" || k.what == "names" { // cannot be adopted as a whole
+			return
+		}
+		c.slow(200 * time.Microsecond)
+		l, heir := c.locker(redlock.WithTTL(time.Minute)), c.locker()
+		lock := c.of(k, l)
+		failing, cancel := context.WithCancel(ctx)
+		adopted := make(chan error, 1)
+		go func() {
+			_, err := heir.Adopt(failing, lock.Name(), lock.Value())
+			adopted <- err
+		}()
+		time.Sleep(50 * time.Microsecond)
+		time.AfterFunc(10*time.Microsecond, cancel)
+		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
+		require.Error(t, <-adopted)
+		c.leavesNothing(time.Second)
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -199,6 +200,125 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 		c.set("redquorum:permits:s", "7", 10*time.Minute, 0, 1)
 		require.ErrorIs(t, lock.Extend(ctx, time.Second), redlock.ErrLost)
 		require.NoError(t, mutex.Verify(ctx))
+	})
+}
+
+// A client with another number gets slots at masters that forgot, or missed the acquisition, before
+// it is refused. They go back to the right number as the holder renews.
+func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
+	for name, away := range map[string]func(*fake.Node){
+		"forgot": func(n *fake.Node) { n.Restart(false) },
+		"missed": func(n *fake.Node) { n.Expire("s#1"); n.Expire("redquorum:permits:s") },
+	} {
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing()
+			s, err := l.Semaphore("s", 1)
+			require.NoError(t, err)
+			wrong, permit := c.permits("s", 5), c.permit(s)
+			for _, node := range []int{2, 1} {
+				c.each(away, node)
+				for range 1000 {
+					_, err := wrong.TryAcquire(ctx)
+					require.Error(t, err)
+					time.Sleep(100 * time.Millisecond)
+				}
+				require.NoError(t, permit.Err())
+			}
+			time.Sleep(10 * time.Second)
+			assert.Equal(t, []string{"1"}, uniq(c.holders("redquorum:permits:s")))
+			assert.Equal(t, []string{permit.Value()}, uniq(c.holders("s#1")))
+			c.each(kill, 0)
+			time.Sleep(time.Minute)
+			assert.NoError(t, permit.Err())
+		})
+	}
+}
+
+// At all masters, again and again. Meanwhile nobody else gets a permit, under any number.
+func TestPermitsAreHeldWhateverOthersWriteOverTheirNumber(t *testing.T) {
+	for _, what := range [][]any{{"SET", "x"}, {"SET", ""}, {"SET", 0}, {"SET", "-2"}, {"SET", "1e3"}, {"SET", 99999}, {"ZADD", 1, "2"}, nil} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l := c.renewing(redlock.WithTTL(3 * time.Second))
+			s, err := l.Semaphore("s", 2)
+			require.NoError(t, err)
+			held, other := []*redlock.Lock{c.permit(s), c.permit(s)}, c.permits("s", 3)
+			for range 20 {
+				for i := range c.servers {
+					c.do(i, "DEL", "redquorum:permits:s")
+					if what != nil {
+						c.do(i, what[0].(string), append([]any{"redquorum:permits:s"}, what[1:]...)...)
+						_, err := other.TryAcquire(ctx)
+						require.Error(t, err)
+					}
+				}
+				time.Sleep(1500 * time.Millisecond)
+			}
+			for _, permit := range held {
+				require.NoError(t, permit.Verify(ctx), "%v", what)
+			}
+			assert.Equal(t, []string{"2"}, uniq(c.holders("redquorum:permits:s")), "%v", what)
+		})
+	}
+}
+
+// What has another type is a failure of its master also where others are free or held, and is left
+// alone.
+func TestAChoiceIsNotTakenByWhatIsNoLock(t *testing.T) {
+	eachChoice(t, 3, func(t *testing.T, c *cluster, of choice) {
+		l := c.renewing()
+		fails := func() {
+			_, err := of.try(l)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.NotErrorIs(t, err, redlock.ErrTaken)
+			require.ErrorContains(t, err, "WRONGTYPE")
+		}
+		spoil := func(name string) {
+			for i := range c.servers {
+				c.do(i, "ZADD", name, 1, "x")
+			}
+		}
+		spoil(of.names[1])
+		before := l.Stats().SecondRounds
+		first, second := c.chooses(of, l), c.chooses(of, l)
+		assert.ElementsMatch(t, []string{of.names[0], of.names[2]}, []string{first.Name(), second.Name()})
+		assert.Equal(t, before, l.Stats().SecondRounds)
+		fails() // others may release theirs, and this one stays
+		c.unlock(first, second)
+		settle()
+		spoil(of.names[0])
+		spoil(of.names[2])
+		fails()
+		for _, name := range of.names {
+			for i := range c.servers {
+				assert.Equal(t, []byte("1"), c.do(i, "ZSCORE", name, "x"))
+			}
+		}
+	})
+}
+
+// Waiters for the other permits are on the list, and learn at the end why they got none.
+func TestAWaiterForAPermitIsServedBesideWhatIsNoLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		c.slow(time.Millisecond)
+		for i := range c.servers {
+			c.do(i, "ZADD", "s#1", 1, "x")
+		}
+		s := c.permits("s", 2, rarely)
+		held := c.permit(s)
+		got := c.acquiring(s)
+		time.Sleep(time.Second)
+		began := time.Now()
+		c.unlock(held)
+		next := <-got
+		assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
+		c.unlock(next)
+		settle()
+		for i := range c.servers {
+			c.do(i, "ZADD", "s#2", 1, "x")
+		}
+		_, err := s.Acquire(c.within(time.Minute))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
 }
 

@@ -280,8 +280,8 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 	defer l.renewing.Unlock()
 	for len(due) > 0 {
 		n, keys := 0, 0
-		for n < len(due) && (n == 0 || keys+due[n].kind.pairs(due[n]) <= maxExtended) {
-			keys += due[n].kind.pairs(due[n])
+		for n < len(due) && (n == 0 || keys+len(due[n].keys()) <= maxExtended) {
+			keys += len(due[n].keys())
 			n++
 		}
 		l.extend(due[:n], func(lock *Lock) time.Duration { return min(lock.ttl, l.members.MaxTTL()) })

@@ -140,8 +140,7 @@ type kind interface {
 	settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error)
 	raise(lock *Lock, token int64) pipeline.Request
 
-	// extend adds the lock to an extension, which gets so many keys (pairs).
-	pairs(lock *Lock) int
+	// extend adds the lock to an extension.
 	extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant)
 	verify(lock *Lock) pipeline.Request
 	release(lock *Lock) pipeline.Request

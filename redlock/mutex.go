@@ -51,8 +51,6 @@ func (mutex) raise(lock *Lock, token int64) pipeline.Request {
 	return wire.Raise(lock.keys(), lock.value, token, lock.locker.config.fenceLife())
 }
 
-func (mutex) pairs(lock *Lock) int { return len(lock.keys()) }
-
 func (mutex) extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant) {
 	x.Add(lock.keys(), lock.value, lock.lifeAt(now))
 	b.Add(len(lock.keys()))

@@ -21,9 +21,7 @@ import (
 //
 // [Locker.Inspect], ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that
 // it is; [Semaphore.Inspect] tells of all slots. A mutex hands nothing to the waiters of a
-// semaphore, which then poll. An adopted permit does not keep the number of permits at the nodes:
-// 48 hours after the last use of the semaphore they may accept another one, although the lock is
-// held.
+// semaphore, which then poll.
 type Semaphore struct {
 	locker *Locker
 	name   string
@@ -38,9 +36,9 @@ const longestSlot = len("#1024")
 // the rules of [Locker.TryLock], but at most 4,091 bytes. A lock of the same name is another one:
 // it does not exclude the holders of permits.
 //
-// All clients must use the same number of permits. The nodes keep it for 48 hours after the last
-// use. The number can change while nobody holds a permit: the first request for another one brings
-// it to the nodes. Otherwise such a request fails with [ErrInvalid].
+// All clients must use the same number of permits. The nodes keep it while a permit is held, and
+// for up to twice its TTL after that. The number can change while nobody holds a permit: the first
+// request for another one brings it to the nodes. Otherwise such a request fails with [ErrInvalid].
 func (l *Locker) Semaphore(name string, permits int) (*Semaphore, error) {
 	switch {
 	case name == "" || len(name) > maxName-longestSlot:
@@ -166,7 +164,7 @@ func (p *permit) strays(lock *Lock) (_ pipeline.Request, some bool) {
 	if lock.release != nil {
 		return pipeline.Request{}, false
 	}
-	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), p.slot, ""), true
+	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), p.slot, 0, ""), true
 }
 
 // refused returns an error if a quorum of nodes knows another number of permits.
@@ -178,15 +176,13 @@ func (p *permit) refused(_ *Lock, r *round.Round) error {
 	return nil
 }
 
-// An extension also has the key of their number.
-func (p *permit) pairs(*Lock) int { return 2 }
-
 func (p *permit) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
-	x.AddPermit(p.key[0], p.semaphore.wire, lock.value, lock.ttl)
-	b.AddPermit()
+	x.AddPermit(p.semaphore.wire, p.slot, lock.value, lock.ttl)
+	b.Add(1)
 }
 
-// All slots: a round for any slot may have been answered late, or not at all.
+// All slots: a round for any slot may have been answered late, or not at all. Until it has a
+// permit, it has held no slot, and p.slot is one that nobody adopts from it.
 func (p *permit) release(lock *Lock) pipeline.Request {
-	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), 0, lock.process())
+	return p.semaphore.wire.GiveBack(lock.value, lock.grace(), 0, p.slot, lock.process())
 }

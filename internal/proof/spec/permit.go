@@ -168,24 +168,18 @@ func (e *Semaphore[V]) Leave(value V) {
 	clear(e.Waiting[kept:])
 }
 
-// Extend extends two keys, each by itself: that of the slot and that of the number of permits. The
-// node votes for the extension only if both are the same: one that was healed is no vote.
-func (e *Semaphore[V]) Extend(value V, permits, slot int) (ofSlot, ofPermits Answer) {
+// Extend extends a slot that the value has. If the slot is free and the number can be the caller's,
+// both are set again, which is no vote. Under another number nothing changes.
+func (e *Semaphore[V]) Extend(value V, permits, slot int) Answer {
 	switch {
-	case e.Slots[slot-1] == value:
-		ofSlot = Extended
-	case e.Free(slot):
-		ofSlot = Healed
+	case e.Free(slot) && e.admit(permits):
 		e.Slots[slot-1] = value
+		return Healed
+	case e.Free(slot) || e.Slots[slot-1] != value || e.Permits != 0 && e.Permits != permits:
+		return Refused
 	}
-	switch e.Permits {
-	case permits:
-		ofPermits = Extended
-	case 0:
-		ofPermits = Healed
-		e.Permits = permits
-	}
-	return ofSlot, ofPermits
+	e.Permits = permits // others deleted it: while a slot is taken, it does not end
+	return Extended
 }
 
 // Expire deletes the key of a slot. Nobody is woken.

@@ -39,7 +39,7 @@ type Result struct {
 
 // item is one lock of a batch.
 type item struct {
-	keys    int // how many it has; 0 for a permit
+	keys    int // how many it has
 	votes   quorum.Ballot
 	mayHold quorum.NodeSet
 	verdict quorum.Verdict // final once it is not pending
@@ -55,9 +55,6 @@ func NewBatch(ms *members.Membership, locks int, observer BatchObserver) *Batch 
 func (b *Batch) Add(keys int) {
 	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(b.nodes)})
 }
-
-// AddPermit adds a permit of a semaphore.
-func (b *Batch) AddPermit() { b.Add(0) }
 
 // Send asks all nodes. The observer is told nothing until Deliver is called, so until then the
 // caller may hold mutexes that the observer needs.
@@ -109,7 +106,7 @@ func (b *Batch) Complete(node int, reply any, err error) {
 			}
 			continue
 		}
-		v, touched, said := it.read(&answer)
+		v, touched, said := answer.Next(it.keys)
 		it.votes.Add(node, v)
 		if said != nil {
 			b.failLocked(node, said)
@@ -121,14 +118,6 @@ func (b *Batch) Complete(node int, reply any, err error) {
 	decided := b.decideLocked()
 	b.mu.Unlock()
 	b.tell(decided)
-}
-
-// read takes the item's part of a node's answer.
-func (it *item) read(answer *wire.Extended) (v quorum.Vote, touched bool, err error) {
-	if it.keys == 0 {
-		return answer.NextPermit()
-	}
-	return answer.Next(it.keys)
 }
 
 func (b *Batch) failLocked(node int, err error) {

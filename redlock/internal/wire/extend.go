@@ -12,9 +12,9 @@ import (
 // Extension builds a request that gives the keys of many locks a new time to live: first the keys
 // of all locks, then their values in the same order.
 type Extension struct {
-	words  pipeline.Pairing
-	keys   []string // of the last lock
-	shared bool     // some locks are those of readers
+	words   pipeline.Pairing
+	keys    []string // of the last lock
+	several bool     // kinds of locks: not mutexes only
 }
 
 // NewExtension returns an empty extension with room for this many keys.
@@ -34,7 +34,7 @@ func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
 
 // AddShared adds the key of a reader's lock, its value and its TTL.
 func (e *Extension) AddShared(keys []string, value string, ttl time.Duration) {
-	e.keys, e.shared = keys, true
+	e.keys, e.several = keys, true
 	for _, key := range keys {
 		e.words.AddTexts(key, value, "+"+strconv.FormatInt(ttl.Milliseconds(), 10))
 	}
@@ -43,8 +43,8 @@ func (e *Extension) AddShared(keys []string, value string, ttl time.Duration) {
 // Request returns the request. [ReadExtended] reads the answer.
 func (e *Extension) Request() pipeline.Request {
 	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isExtended, Prove: true}
-	if e.shared {
-		r.Script = sharedExtendScript
+	if e.several {
+		r.Script = extendKindsScript
 	}
 	if e.words.Len() == 1 {
 		r.Key = e.keys[0]

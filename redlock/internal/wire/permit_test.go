@@ -18,7 +18,6 @@ import (
 
 const (
 	permitName = "s"
-	permitLife = 48 * time.Hour
 	permitList = "redquorum:permit:wait:" + permitName
 	permitKey  = "redquorum:permits:" + permitName
 
@@ -132,7 +131,7 @@ func (w *permitPair) release(*rapid.T) {
 		}
 	}
 	const grace = pairTTL / 2
-	reply := w.ask(Semaphore{permitName, permits}.GiveBack(value, grace, keep, process))
+	reply := w.ask(Semaphore{permitName, permits}.GiveBack(value, grace, keep, 0, process))
 	w.same("release", Released.Vote(reply), want)
 	for i := range permits {
 		if given[i] != "" {
@@ -141,20 +140,19 @@ func (w *permitPair) release(*rapid.T) {
 	}
 }
 
-// extend is extend.lua with the two pairs of a permit.
 func (w *permitPair) extend(*rapid.T) {
 	value, permits := w.value(), w.permits()
 	slot := w.slot(permits)
-	ofSlot, ofPermits := w.model.Extend(value, permits, slot)
+	model := w.model.Extend(value, permits, slot)
 	e := NewExtension(1)
-	e.AddPermit(permitName+Slot(slot), Semaphore{permitName, permits}, value, pairTTL)
+	e.AddPermit(Semaphore{permitName, permits}, slot, value, pairTTL)
 	answer := ReadExtended(w.ask(e.Request()))
-	vote, touched, err := answer.NextPermit()
+	vote, touched, err := answer.Next(1)
 	want := quorum.Refused
-	if ofSlot == 1 && ofPermits == 1 {
+	if model == spec.Extended {
 		want = quorum.Granted
 	}
-	w.same("extend", []any{vote, touched, err}, []any{want, ofSlot != 0, nil})
+	w.same("extend", []any{vote, touched, err}, []any{want, model != spec.Refused, nil})
 }
 
 func (w *permitPair) expire(*rapid.T) {
@@ -174,14 +172,16 @@ func (w *permitPair) compare(*rapid.T) {
 		_, got.Waiting[i], _ = strings.Cut(member, ":")
 	}
 	w.same("state", got, w.model)
-	if known != 0 {
-		w.same("the number lives on", w.left(permitKey) > (permitLife-time.Hour).Milliseconds(), true)
+	for i, value := range got.Slots {
+		if value != "" {
+			w.same("the number lives on", w.left(permitKey) > w.left(permitName+Slot(i+1)), true)
+		}
 	}
 }
 
 // take asks a semaphore of two permits for one of them, or for the first only.
 func (s *server) take(value string, only int, fencing ...any) (any, error) {
-	args := []any{value, pairMillis, pairMillis, 2, permitLife.Milliseconds(), 1, only}
+	args := []any{value, pairMillis, pairMillis, 2, 1, only}
 	return s.run([]string{permitName}, append(args, fencing...), "permit")
 }
 
@@ -201,41 +201,85 @@ func TestARequestForAPermitNeverShortensItsKey(t *testing.T) {
 		s.do("FLUSHALL")
 		s.taken(permitValue, only)
 		s.do("PEXPIRE", permitName+"#1", 2*pairMillis)
-		s.do("PEXPIRE", permitKey, pairMillis)
+		s.do("PEXPIRE", permitKey, 3*pairMillis)
 		s.taken(permitValue, only)
 		assert.Greater(t, s.left(permitName+"#1"), int64(pairMillis), "as the extension said")
-		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after the same grant")
+		assert.Greater(t, s.left(permitKey), int64(2*pairMillis), "as the extension said")
 		s.do("PEXPIRE", permitName+"#1", pairMillis/2) // the grace of a hand-over
+		s.do("PEXPIRE", permitKey, pairMillis)
 		s.taken(permitValue, only)
 		assert.Greater(t, s.left(permitName+"#1"), int64(pairMillis/2), "the full TTL")
+		assert.InDelta(t, 2*pairMillis, s.left(permitKey), pairMillis/2, "after the same grant")
 		s.do("PEXPIRE", permitKey, pairMillis)
 		s.taken(pairForm+"b", 0)
-		assert.Greater(t, s.left(permitKey), (24 * time.Hour).Milliseconds(), "after another grant")
+		assert.InDelta(t, 2*pairMillis, s.left(permitKey), pairMillis/2, "after another grant")
 	}
+}
+
+// Whatever sets the end of a slot's key: the number of permits lives for longer, and not for much
+// longer. That of no other key is touched.
+func TestTheNumberOfPermitsOutlivesEverySlot(t *testing.T) {
+	s := newServer(t)
+	s.connect(t)
+	s.listen(t)
+	semaphore := Semaphore{permitName, 2}
+	slot := permitName + "#1"
+	for name, act := range map[string]func(){
+		"take":   func() { s.taken(permitValue, 0) },
+		"extend": func() { e := NewExtension(1); e.AddPermit(semaphore, 1, permitValue, time.Hour); s.ask(e.Request()) },
+		"heal": func() {
+			s.do("DEL", slot)
+			e := NewExtension(1)
+			e.AddPermit(semaphore, 1, permitValue, time.Hour)
+			s.ask(e.Request())
+		},
+		"adopt":             func() { s.ask(Adopt(slot, permitValue, "heir", time.Hour, Fencing{})) },
+		"extend as adopter": func() { e := NewExtension(1); e.Add([]string{slot}, permitValue, time.Hour); s.ask(e.Request()) },
+		"hand over": func() {
+			s.do("ZADD", permitList, 1, "alive:next")
+			s.ask(semaphore.GiveBack(permitValue, time.Hour, 0, 1, ""))
+			assert.Equal(t, "next", s.get(slot))
+		},
+	} {
+		s.do("FLUSHALL")
+		s.taken(permitValue, 0)
+		s.do("PEXPIRE", permitKey, pairMillis+1)
+		act()
+		slotLeft := s.left(slot)
+		assert.Positive(t, slotLeft, name)
+		assert.InDelta(t, 2*slotLeft, s.left(permitKey), float64(pairMillis), name)
+		s.do("PEXPIRE", permitKey, 100*time.Hour.Milliseconds())
+		s.taken(s.get(slot), 0)
+		assert.Greater(t, s.left(permitKey), 90*time.Hour.Milliseconds(), "%s: it does not end earlier", name)
+	}
+	s.do("FLUSHALL")
+	s.do("SET", "a", "mine", "PX", pairMillis)
+	s.do("SET", "b#1", "mine", "PX", pairMillis)
+	s.do("SET", "redquorum:permits:a", 2, "PX", pairMillis)
+	e := NewExtension(2)
+	e.Add([]string{"a", "b#1"}, "mine", time.Hour)
+	s.ask(e.Request())
+	assert.LessOrEqual(t, s.left("redquorum:permits:a"), int64(pairMillis))
+	assert.Equal(t, int64(3), s.do("DBSIZE"))
 }
 
 func TestAPermitLeavesOtherPeoplesKeysAlone(t *testing.T) {
 	s := newServer(t)
 	s.do("RPUSH", permitName+"#1", "x")
-	assert.Equal(t, int64(2), s.taken(permitValue, 0), "a slot of another type is taken")
-	assert.Equal(t, int64(0), s.taken(permitValue, 1))
+	assert.Equal(t, int64(2), s.taken(permitValue, 0), "a slot of another type is not free")
 	assert.Equal(t, "list", s.do("TYPE", permitName+"#1"))
 
 	for _, text := range []string{"x", "0", "-1", "2000", "nan", ""} {
 		s.do("FLUSHALL")
 		s.do("SET", permitKey, text)
 		s.do("SET", permitName+"#1000", "x")
-		assert.Equal(t, int64(-1), s.taken(permitValue, 0), "%q changes only while no slot is taken", text)
+		_, err := s.take(permitValue, 0)
+		require.ErrorContains(t, err, "number of permits", "%q changes only while no slot is taken", text)
 		s.do("DEL", permitName+"#1000")
 		assert.Equal(t, int64(1), s.taken(permitValue, 0), "%q", text)
 		assert.Equal(t, "2", s.get(permitKey))
 	}
 
-	s.do("FLUSHALL")
-	s.do("RPUSH", permitKey, "2")
-	_, err := s.take(permitValue, 0)
-	require.ErrorContains(t, err, "WRONGTYPE")
-	assert.Equal(t, int64(0), s.do("EXISTS", permitName+"#1"))
 }
 
 func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
@@ -249,9 +293,11 @@ func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
 				})
 			}
 			s.do("FLUSHALL")
+			s.do("SET", permitKey, 2, "PX", pairMillis) // which must live for longer
 			fails()
 			assert.Equal(t, int64(0), s.do("EXISTS", permitName+"#1", permitName+"#2"), command)
 			s.taken(permitValue, only)
+			s.do("PEXPIRE", permitKey, pairMillis)
 			fails()
 			assert.Equal(t, int64(1), s.do("EXISTS", permitName+"#1"), "%s: a vote that was counted stays", command)
 		}

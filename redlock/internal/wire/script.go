@@ -51,9 +51,9 @@ func inOrder(names ...string) *pipeline.Script { return pipeline.NewScript(code(
 // Scripts that begin with another file than those which they require: the common case of a release,
 // and what takes the place of a function that the last file calls.
 var (
-	releases      = []string{"free", "release"}
-	retains       = []string{"retain", "release"}
-	sharedExtends = []string{"shared_extend", "extend"}
+	releases    = []string{"free", "release"}
+	retains     = []string{"retain", "release"}
+	extendKinds = []string{"extend_kinds", "extend"}
 )
 
 // How many calls are run at once, so that they keep a server busy for less than half a millisecond
@@ -77,7 +77,8 @@ var (
 	orderedRetainScript = inOrder(retains...).Timed()
 
 	// In order: behind the release of its lock it would bring the key back. It is its own batch.
-	extendScript = batchOfItself(inOrder("extend"), 2, mostWritten).OneForAll()
+	extendScript      = batchOfItself(inOrder("extend"), 2, mostWritten).OneForAll()
+	extendKindsScript = batchOfItself(inOrder(extendKinds...), 2, mostWritten).OneForAll()
 
 	// In order, too: behind its release it would leave keys behind. Only with fencing one key takes
 	// a script, of four arguments.
@@ -127,7 +128,6 @@ var (
 
 	sharedAcquireScript        = inOrder("shared_acquire")
 	sharedWaitScript           = inOrder("shared_wait")
-	sharedExtendScript         = batchOfItself(inOrder(sharedExtends...), 2, mostWritten).OneForAll()
 	sharedReleaseScript        = late("shared_release")
 	orderedSharedReleaseScript = inOrder("shared_release")
 	sharedRaiseScript          = inOrder("shared_raise")

@@ -2,20 +2,16 @@ package wire
 
 import (
 	_ "embed" // the script
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // MaxPermits is the most permits that a semaphore can have: a script looks at all of its slots.
 const MaxPermits = 1024
-
-// permitsLife is how long a node knows the number of permits after the last grant or extension. It
-// is longer than any TTL, so the number outlives the slots that were granted under it.
-const permitsLife = 48 * time.Hour
 
 // Semaphore is what the requests for a permit have in common. Slot i of it is the mutex whose key
 // is Key, "#" and i, counted from 1.
@@ -56,7 +52,7 @@ func (t *Take) Request() pipeline.Request {
 		only = 1
 	}
 	args := t.Fencing.appendTo([]any{
-		t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Permits, permitsLife.Milliseconds(), t.Slot, only,
+		t.Value, t.TTL.Milliseconds(), t.Grace.Milliseconds(), t.Permits, t.Slot, only,
 	})
 	permits, fencing := t.Permits, t.Fencing
 	return pipeline.Request{
@@ -138,7 +134,7 @@ type AwaitPermit struct {
 // Request returns the request. [Grant] and [ReadPermit] read the answer.
 func (w *AwaitPermit) Request() pipeline.Request {
 	args := w.Fencing.appendTo([]any{
-		w.Value, w.TTL.Milliseconds(), w.Permits, permitsLife.Milliseconds(), w.Slot, w.Process, w.Waited.Microseconds(), maxWaiting,
+		w.Value, w.TTL.Milliseconds(), w.Permits, w.Slot, w.Process, w.Waited.Microseconds(), maxWaiting,
 	})
 	permits, fencing := w.Permits, w.Fencing
 	return pipeline.Request{
@@ -174,10 +170,11 @@ func isPermitReply(reply any, permits int, fencing Fencing) bool {
 }
 
 // GiveBack returns a request that releases what a value has of a semaphore, except for one slot (0
-// for none), or hands it over. Process names the caller on the wait list that it leaves; "" if it
-// is on none. [Released] reads the answer.
-func (s Semaphore) GiveBack(value string, grace time.Duration, keep int, process string) pipeline.Request {
-	args := []any{value, grace.Milliseconds(), s.Permits, keep}
+// for none), or hands it over. Held is the slot that the caller held as a permit, which somebody may
+// be adopting from it; 0 for none. Process names the caller on the wait list that it leaves; "" if
+// it is on none. [Released] reads the answer.
+func (s Semaphore) GiveBack(value string, grace time.Duration, keep, held int, process string) pipeline.Request {
+	args := []any{value, grace.Milliseconds(), s.Permits, keep, held}
 	if process != "" {
 		args = append(args, process)
 	}
@@ -186,24 +183,11 @@ func (s Semaphore) GiveBack(value string, grace time.Duration, keep int, process
 	}
 }
 
-// AddPermit adds a permit: the key of its slot, its value and its TTL, and the number of permits.
-// [Extended.NextPermit] reads the answer.
-func (e *Extension) AddPermit(slot string, s Semaphore, value string, ttl time.Duration) {
-	e.words.Add(slot, value, ttl.Milliseconds())
-	e.words.Add(s.NumberKey(), strconv.Itoa(s.Permits), permitsLife.Milliseconds())
-}
-
-// NextPermit is [Extended.Next] for a permit. What the node has under the key of the number says
-// nothing about where the value is, so touched does not depend on it.
-func (e *Extended) NextPermit() (v quorum.Vote, touched bool, err error) {
-	v, touched, err = e.Next(1)
-	number, _, errNumber := e.Next(1)
-	switch {
-	case err != nil || v == quorum.Failed:
-	case number != quorum.Granted:
-		v, err = number, errNumber
-	}
-	return v, touched, err
+// AddPermit adds a permit: a slot of a semaphore, its value and its TTL.
+func (e *Extension) AddPermit(s Semaphore, slot int, value string, ttl time.Duration) {
+	// The key is what the release of the permit names, so that neither overtakes the other.
+	e.keys, e.several = []string{s.Key}, true
+	e.words.AddTexts(s.Key, value, fmt.Sprintf("#%d %d %d", slot, s.Permits, ttl.Milliseconds()))
 }
 
 // TakeAny asks a node for one of several locks.

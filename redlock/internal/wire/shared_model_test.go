@@ -219,7 +219,7 @@ func (w *sharedPair) extendWrite(*rapid.T) {
 	value, ttl := w.writer(), w.ttl()
 	e := NewExtension(1)
 	e.Add([]string{sharedKey}, value, ttl)
-	e.shared = w.flip("beside readers")
+	e.several = w.flip("beside readers")
 	w.extend(e, func() spec.Answer { return w.model.ExtendWrite(value, ttl.Milliseconds()) })
 }
 

@@ -103,14 +103,14 @@ func TestReadersAndMutexesAreExtendedTogether(t *testing.T) {
 	assert.Same(t, extendScript, e.Request().Script)
 	assert.Equal(t, "b", e.Request().Key)
 	e.AddShared([]string{"a"}, "reads", 200*time.Second)
-	assert.Same(t, sharedExtendScript, e.Request().Script)
+	assert.Same(t, extendKindsScript, e.Request().Script)
 	assert.Empty(t, e.Request().Key, "several")
 	assert.Equal(t, allExtended, s.ask(e.Request()))
 	for key, most := range map[string]int{"a": 200000, "b": 300000} {
 		assert.InDelta(t, most, s.left(key), 60000)
 	}
 	s.do("RPUSH", "c", "no lock")
-	extend := func(names []string, args ...any) string { return inWords(s.eval(names, args, sharedExtends...)) }
+	extend := func(names []string, args ...any) string { return inWords(s.eval(names, args, extendKinds...)) }
 	assert.Equal(t, "[0 0 2 2]", extend([]string{"a", "b", "d", "e"}, "reads", 200000, "writes", "+300000", "reads", "+200000", "writes", 300000))
 	assert.Contains(t, extend([]string{"c", "a"}, "reads", "+200000", "reads", "+200000"), "WRONGTYPE")
 	assert.Equal(t, s.get("a"), s.get("d"))

@@ -136,15 +136,8 @@ func (w *world) executeSlot(n *node, m *message) {
 	case m.op == release:
 		s.Release(m.value, permits, int(m.slot), nobody)
 	default:
-		ofSlot, ofPermits := s.Extend(m.value, permits, int(m.slot))
-		m.answer = spec.Healed
-		if ofSlot == spec.Refused {
-			m.answer = spec.Refused
-			break
-		}
-		n.ends[m.slot-1] = end
-		if ofSlot == spec.Extended && ofPermits == spec.Extended {
-			m.answer = spec.Extended
+		if m.answer = s.Extend(m.value, permits, int(m.slot)); m.answer != spec.Refused {
+			n.ends[m.slot-1] = end
 		}
 	}
 	for i := range n.ends {

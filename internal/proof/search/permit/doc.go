@@ -79,13 +79,19 @@
 // permits under different numbers, their quorums share a node, which would know both. So all
 // holders believe in the same number, and each has a slot of its own below it.
 //
-// The key that keeps k must outlive the slots (Rules.Expires). It lives for 48 hours after the last
-// grant or extension, and no TTL is above 24 hours. An extension is one of two keys, in the batches
-// of all others: (name#i, value, TTL) and (the number's key, k, 48 h). Both must be there with that
-// text for a vote. So an extension that finds the slot's key missing sets it and does not vote
-// (Rules.HealVotes, which makes no further holder while all know k). One that finds k missing sets
-// it and does not vote (Rules.SlotOnly), and one that finds another number does not vote
-// (Rules.SlotVotes). What it finds under the number's key says nothing about where the value is.
+// The key that keeps k must outlive the slots (Rules.Expires). Whatever gives the key of a slot an
+// end, be it a grant, a hand-over, an extension or an adoption, makes the number live for twice that
+// time from then on, and nothing makes it end earlier. So this needs no longest TTL, which may
+// change, or differ between clients; and a number that nobody uses any more is soon gone.
+//
+// An extension looks at the slot and at the number in one step. It does not vote where it finds
+// another number (Rules.SlotOnly, Rules.SlotVotes). A slot that is absent is set again only where
+// the node takes a request for that number, and then the number is set with it: a slot under another
+// number could be a vote (Rules.HealVotes together with Rules.SlotVotes), and would keep the wrong
+// number in force there for as long as its holder renews. Such an extension is no vote, as for the
+// mutex, although it would make no further holder here. Where the slot is there and the number is
+// not, or is none, others deleted or overwrote it: as long as the slot was there no other number was
+// admitted, so it is set again.
 //
 // A node that restarted empty does not vote for MaxTTL, like any node that forgot. The first
 // request or extension then brings k back. If that is another k, the extensions of the present
@@ -104,7 +110,7 @@
 // all slots anyway, so it looks at the list, too, and there is no sign that somebody waits.
 //
 //	S#1 … S#k                   the slots: value, PX TTL. The keys of mutexes of these names
-//	redquorum:permits:S         k as text, PX 48 h
+//	redquorum:permits:S         k as text, PX twice the longest of the slots
 //	redquorum:permit:wait:S     the list: a sorted set like redquorum:wait:, 3 minutes
 //	redquorum:fence:S#i         the counters, as for the mutex
 //

@@ -27,15 +27,17 @@ func (x *explorer) extends(w *world, c, n int, visit visitor) {
 	one, m := &next.clients[c], &next.nodes[n]
 	slot := int(one.slot)
 	known := m.Permits
-	ofSlot, ofPermits := m.Extend(valueOf(c), x.Permits[c], slot)
-	if x.SlotOnly {
+	if x.SlotOnly || x.SlotVotes {
+		m.Permits = x.Permits[c]
+	}
+	answer := m.Extend(valueOf(c), x.Permits[c], slot)
+	if x.SlotOnly || x.SlotVotes && known != 0 {
 		m.Permits = known
 	}
-	if ofSlot == spec.Healed || ofPermits == spec.Healed {
+	if answer == spec.Healed {
 		m.firm &^= bitOf(slot - 1)
 	}
-	votes := ofSlot == spec.Extended && (ofPermits == spec.Extended || x.SlotOnly || x.SlotVotes) || x.HealVotes && ofSlot == spec.Healed
-	if !votes {
+	if answer == spec.Refused || answer == spec.Healed && !x.HealVotes {
 		visit(&next, at(Heals, c, n, int8(slot)))
 		return
 	}
@@ -109,7 +111,7 @@ func (x *explorer) frees(w *world, n, slot int, visit visitor) {
 	if x.NoCompare && key.isClient() {
 		x.release(w, n, slot, key, LateRelease, visit)
 	}
-	if x.Rules.Expires && slot == 1 && m.Permits != 0 {
+	if slot == 1 && m.Permits != 0 && (x.Rules.Expires || m.noneTaken(m.Permits)) {
 		next := *w
 		next.nodes[n].Permits = 0
 		visit(&next, at(ExpiresPermits, search.Nobody, n, 0))

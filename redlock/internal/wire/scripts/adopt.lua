@@ -1,4 +1,4 @@
--- requires fence
+-- requires fence number
 -- Give the key another value, if it has the one that the caller knows. It lives at least as long as
 -- before, so that nobody else gets it while the old holder may believe that it holds it. A note
 -- keeps the old value for restore.lua, for as long as the key would have lived; it is deleted if
@@ -26,4 +26,5 @@ if left < 0 then
 end
 redis.call('SET', 'redquorum:adopt:' .. KEYS[1] .. ':' .. ARGV[2], ARGV[1], 'PX', math.max(left, 1))
 redis.call('SET', KEYS[1], ARGV[2], 'PX', math.max(left, ttl))
+keepNumber(KEYS[1], math.max(left, ttl))
 return fence

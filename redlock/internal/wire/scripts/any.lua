@@ -1,4 +1,4 @@
--- requires handover fence
+-- requires handover fence choices
 -- Take one of several locks: the first that is free, or a certain one.
 --
 -- KEYS     the locks' keys
@@ -10,9 +10,10 @@
 -- ARGV[5]  with fencing: the caller's wall clock in microseconds
 -- ARGV[6]  with fencing: how long the counter lives, in milliseconds
 -- Returns the index of the key that the caller now holds, or 0; its fence as text (without fencing,
--- 1), or 0; and for each key 1 if it is free, 0 if not, as one text.
+-- 1), or 0; and for each key 1 if it is free, 0 if not, as one text. If what it may take is no
+-- lock, and it got none, the error.
 local value, only = ARGV[1], tonumber(ARGV[4])
-local holders = redis.call('MGET', unpack(KEYS)) -- a key of another type looks free
+local holders = readChoices(KEYS)
 
 -- A key that is the caller's keeps the later end of its two times to live: a request that comes
 -- late must not shorten an extension.
@@ -20,8 +21,8 @@ local function take(at)
   local key, mine = KEYS[at], holders[at] == value
   if holders[at] and not mine then
     return nil
-  elseif not mine and not redis.call('SET', key, value, 'NX', 'PX', ARGV[2]) then
-    return nil -- of another type
+  elseif not mine then
+    redis.call('SET', key, value, 'PX', ARGV[2])
   end
   local left = mine and redis.call('PTTL', key) or -1
   if left >= 0 and left < tonumber(ARGV[2]) then
@@ -49,11 +50,4 @@ for at = 1, #KEYS do
     got = fence and at or got
   end
 end
-if type(fence) == 'table' then
-  return fence
-end
-local free = {}
-for at = 1, #KEYS do
-  free[at] = holders[at] and '0' or '1'
-end
-return { fence and got or 0, fence or 0, table.concat(free) }
+return chosen(got, fence, holders, only)

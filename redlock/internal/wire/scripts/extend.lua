@@ -4,8 +4,8 @@
 --
 -- KEYS[i]            a lock's key
 -- ARGV[2i-1]         the value that its caller set
--- ARGV[2i]           its time to live in milliseconds; behind a plus sign if the caller reads
---                    (shared_extend.lua)
+-- ARGV[2i]           its time to live in milliseconds; with a sign before it for other kinds of
+--                    locks (extend_kinds.lua)
 -- Returns the status "extended" if all were, which is the usual case and one short reply. Otherwise
 -- for each key: 1 when extended, 2 when healed, 0 when somebody else holds it, or the text of the
 -- error if it failed. The failure of one key (wrong type, out of memory) does not affect the

@@ -1,5 +1,7 @@
+-- requires number
 -- extendOne gives one key a new time to live, if its caller holds it. Returns what extend.lua
--- returns for the key.
+-- returns for the key. If it is that of a slot, as of an adopted permit, the number of permits
+-- lives on; what the caller may not do for that does not concern the lock.
 local function extendOne(key, value, ttlMillis)
   local holder, vote = redis.pcall('GET', key), 1
   local done
@@ -11,6 +13,9 @@ local function extendOne(key, value, ttlMillis)
   else
     done = holder
     vote = 0
+  end
+  if vote > 0 then
+    keepNumber(key, ttlMillis)
   end
   return type(done) == 'table' and done.err or vote
 end

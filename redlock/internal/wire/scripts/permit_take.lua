@@ -1,25 +1,19 @@
--- requires fence permits
--- admit returns nothing if this node takes requests for a number of permits. While a slot of
--- another number is taken here, it returns that number. So the node knows k for as long as the key
--- of a slot lives that was granted under k. The key with k outlives the slots: its life is longer
--- than any TTL.
-local function admit(semaphore, permits, lifeMillis)
-  local key = 'redquorum:permits:' .. semaphore
-  local known = redis.call('GET', key)
-  if known == permits then
+-- requires fence permits choices
+-- admit returns nothing if this node takes requests for a number of permits, and otherwise the
+-- answer to one. While a slot of another number is taken here, it refuses: so the node knows k for
+-- as long as the key of a slot lives that was granted under k. If others overwrote the number, any
+-- slot may be of it; the next extension of one puts it right (permit_extend_one.lua).
+local function admit(semaphore, permits, ttlMillis)
+  local known = numberOf(semaphore)
+  if known == tonumber(permits) then
     return nil
   end
-  if known then
-    local most = string.find(known, '^%d%d?%d?%d?$') and tonumber(known) or mostPermits
-    if most < 1 or most > mostPermits then
-      most = mostPermits -- not written by this library: any slot may be taken
-    end
-    if redis.call('EXISTS', unpack(slotKeys(semaphore, most))) > 0 then
-      return most
-    end
+  if known ~= 0 and redis.call('EXISTS', unpack(slotKeys(semaphore, known > 0 and known or mostPermits))) > 0 then
+    return known > 0 and { -1, known } or
+      redis.error_reply('ERR others overwrote the number of permits, and a slot is taken')
   end
   -- Those that wait under another number learn of this one when they poll.
-  redis.call('SET', key, permits, 'PX', lifeMillis)
+  setNumber(semaphore, permits, ttlMillis)
   redis.pcall('DEL', 'redquorum:permit:wait:' .. semaphore)
 end
 
@@ -27,21 +21,18 @@ end
 -- end of its two times to live: a request that comes late must not shorten an extension. Returns
 -- the fence as text (without fencing, 1), nothing if the slot is taken, or an error. Then a slot
 -- that was free is free again.
-local function takeSlot(semaphore, slot, holder, value, ttlMillis, permitsLife, ts, fenceLife)
+local function takeSlot(semaphore, slot, holder, value, ttlMillis, ts, fenceLife)
   local key = semaphore .. '#' .. slot
   if holder and holder ~= value then
     return nil
-  elseif not holder and not redis.call('SET', key, value, 'NX', 'PX', ttlMillis) then
-    return nil -- of another type
+  elseif not holder then
+    redis.call('SET', key, value, 'PX', ttlMillis)
   end
   local left = holder and redis.call('PTTL', key) or -1
   if left >= 0 and left < tonumber(ttlMillis) then
     redis.call('PEXPIRE', key, ttlMillis)
   end
-  local fence = redis.pcall('PEXPIRE', 'redquorum:permits:' .. semaphore, permitsLife)
-  if type(fence) == 'number' then
-    fence = ts and raiseFence({ key }, ts, fenceLife) or 1
-  end
+  local fence = keepNumber(key, ttlMillis) or ts and raiseFence({ key }, ts, fenceLife) or 1
   if type(fence) == 'table' and not holder then
     redis.call('DEL', key)
   end

@@ -1,7 +1,7 @@
--- requires publish
+-- requires publish number
 -- A semaphore of k permits has k slots. Slot i, counted from 1, is the mutex whose key is that of
 -- the semaphore, "#" and i. Its waiters share one list, redquorum:permit:wait:<semaphore>, and
--- redquorum:permits:<semaphore> holds k. internal/proof/search/permit has the argument.
+-- redquorum:permits:<semaphore> holds k (number.lua). internal/proof/search/permit has the argument.
 
 local mostPermits = 1024
 
@@ -13,10 +13,28 @@ local function slotKeys(semaphore, permits)
   return keys
 end
 
--- readSlots returns what each slot holds, or false. A slot whose key has another type looks free,
--- and cannot be taken.
+-- readSlots returns what each slot holds, or false. A slot whose key has another type looks free.
 local function readSlots(semaphore, permits)
   return redis.call('MGET', unpack(slotKeys(semaphore, permits)))
+end
+
+-- numberOf returns the number of permits that this node knows, 0 if it knows none, and -1 if others
+-- wrote something else. It fails if the caller may not read it.
+local function numberOf(semaphore)
+  local key = 'redquorum:permits:' .. semaphore
+  local text = redis.pcall('GET', key)
+  if type(text) == 'table' and string.sub(text.err, 1, 9) ~= 'WRONGTYPE' then
+    text = redis.call('GET', key) -- fails in its own words
+  end
+  if not text then
+    return 0
+  end
+  local number = type(text) == 'string' and string.find(text, '^%d%d?%d?%d?$') and tonumber(text) or -1
+  return number >= 1 and number <= mostPermits and number or -1
+end
+
+local function setNumber(semaphore, permits, ttlMillis)
+  redis.call('SET', 'redquorum:permits:' .. semaphore, permits, 'PX', lifeOfNumber(ttlMillis))
 end
 
 -- handSlot gives a slot that the caller holds to the oldest waiter for its semaphore, or deletes
@@ -34,6 +52,7 @@ local function handSlot(semaphore, slot, graceMillis)
     if receivers ~= 0 and type(receivers) == 'number' then
       local given = redis.pcall('SET', key, value, 'PX', graceMillis)
       if given.ok then
+        keepNumber(key, graceMillis)
         return 2
       end
     end

@@ -40,15 +40,9 @@ local function releaseOne(key, value, graceMillis, holder)
   elseif not holder then
     return 0
   end
-  for _ = 1, 8 do -- being adopted from the caller: an adoption that fails gives the rest back
-    local note = 'redquorum:adopt:' .. key .. ':' .. holder
-    holder = redis.pcall('GET', note)
-    if holder == value then
-      shorten(note)
-    end
-    if type(holder) ~= 'string' or holder == value then
-      break
-    end
+  local note = noteOf(key, value, holder)
+  if note then -- an adoption that fails gives the rest back
+    shorten(note)
   end
   return 0
 end
