@@ -323,3 +323,20 @@ func TestALockThatIsReleasedWhileItsAdoptionFailsStaysFree(t *testing.T) {
 		c.leavesNothing(time.Second)
 	})
 }
+
+// The undo of a swap arrives in the last millisecond of the old holder's TTL.
+func TestAnAdoptionThatFailsLeavesTheOldHolderItsLastMillisecond(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l, heir := c.locker(redlock.WithDrift(0, 0), redlock.WithTTL(20*time.Millisecond)), c.locker(redlock.WithDrift(0, 0))
+		c.slow(time.Millisecond)
+		// Of a millisecond of the nodes, 0.4 ms are over. They take the lock at 0.9 ms.
+		time.Sleep(time.Millisecond - time.Duration(c.clock.Wall().UnixNano()%1e6) + 400*time.Microsecond)
+		old := c.lock(l, "a")
+		time.Sleep(17300 * time.Microsecond)
+		_, err := heir.Adopt(ctx, "a", old.Value(), redlock.WithTTL(100*time.Millisecond), redlock.WithMinValidity(99*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		time.Sleep(600 * time.Microsecond)
+		require.NoError(t, old.Err())
+		assert.Equal(t, []string{old.Value()}, uniq(c.holders("a")))
+	})
+}

@@ -170,3 +170,17 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 		}
 	})
 }
+
+// Another reader leaves in the last millisecond of the one that lives longest.
+func TestAReaderKeepsItsLastMillisecond(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l, other := c.locker(redlock.WithDrift(0, 0)), c.locker(redlock.WithDrift(0, 0))
+		// 0.9 ms of a millisecond of the node are over.
+		time.Sleep(time.Millisecond - time.Duration(c.clock.Wall().UnixNano()%1e6) + 900*time.Microsecond)
+		first, second := c.read(l, redlock.WithTTL(20*time.Millisecond)), c.read(other)
+		time.Sleep(19*time.Millisecond + 200*time.Microsecond)
+		c.unlock(second)
+		require.NoError(t, first.Err())
+		c.taken(other, "a")
+	})
+}

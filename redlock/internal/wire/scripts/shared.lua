@@ -45,20 +45,23 @@ end
 
 -- mark makes the key the marker until the longest member expires, and returns when that is; false
 -- if there is none.
--- Key and member have the same number on the same clock. With a time to live, which is a
--- difference, rounding and the time since the server read its clock would let a member outlive the
--- key. The set has an end, too, so that nothing stays behind. It comes first: where PEXPIREAT is
--- forbidden, no key is set, and no set without an end is left beside it.
+-- A member is alive until the end of the millisecond that is its score, and the key a millisecond
+-- longer: in that of its own end, a server deletes a key at once. Both are numbers on the same
+-- clock. With a time to live, which is a difference, rounding and the time since the server read its
+-- clock would let a member outlive the key. The set has an end, too, so that nothing stays behind.
+-- It comes first: where PEXPIREAT is forbidden, no key is set, and no set without an end is left
+-- beside it.
 local function markLongest(key, readers, held, now)
   local last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')[2]
   if not last then
     return false
   end
-  redis.call('PEXPIREAT', readers, exact(last))
+  local after = exact(last + 1)
+  redis.call('PEXPIREAT', readers, after)
   if not held then -- never a moment without an end
     redis.call('SET', key, marker, 'PX', exact(last - now + 1000))
   end
-  redis.call('PEXPIREAT', key, exact(last))
+  redis.call('PEXPIREAT', key, after)
   return last
 end
 
