@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -115,7 +116,7 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 	lock := c.newLock()
 	began := l.clock.Now()
 	lock.begin(l.awaitVoters(ctx, began, lock.timeout, lock.life()), c.maxHold)
-	if err := l.refusal(lock.life()); err != nil {
+	if err := l.refusal(lock); err != nil {
 		return nil, nil, err
 	}
 	chooses := lock.kind.chooses()
@@ -145,12 +146,13 @@ func (lock *Lock) sendOne(c *call, one int, before quorum.NodeSet) *round.Round 
 func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call) (*Lock, error) {
 	v, ended := r.Wait(ctx)
 	name := lock.Name()
+	var told *round.Round // the one that says why the lock is not held, if r does not
 	var reason error
 	switch v {
 	case quorum.Won:
 		lock.kind.take(lock, r)
-		if reason, ended = lock.settle(ctx, r); c.value != "" {
-			r, reason, ended = lock.settleValue(ctx, r, string(c.appendChosen(nil)))
+		if told, reason, ended = lock.settle(ctx, r); c.value != "" {
+			r, told, reason, ended = lock.settleValue(ctx, r, string(c.appendChosen(nil)))
 		}
 		if reason == nil && ended == nil {
 			reason = l.take(lock, r, c)
@@ -165,9 +167,6 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 		reason = ErrTaken
 		if !lock.listed { // otherwise the pilot was asked first, which must not count
 			l.desk.Pilots.Took(l.clock.Now().Sub(lock.acquired))
-		}
-		if !r.Granted().Empty() {
-			l.counts.split.Add(1)
 		}
 	case quorum.NoQuorum:
 		reason = ErrNoQuorum
@@ -188,15 +187,25 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	var err error = roundError(r, "acquire", name, reason, ended)
+	var err error = roundError(cmp.Or(told, r), "acquire", name, reason, ended)
 	if v == quorum.Denied {
 		err = cmp.Or(lock.kind.refused(lock, r), err)
 	}
-	if !lock.part {
-		l.counts.notAcquired(err)
-		l.events.refused(cmp.Or(c.first, name), err)
-	}
+	c.refused(lock, r, err)
 	return nil, err
+}
+
+// refused counts a round that did not get the lock, and tells of it.
+func (c *call) refused(lock *Lock, r *round.Round, err error) {
+	l := c.locker
+	if r.Verdict() == quorum.Denied && !r.Granted().Empty() {
+		l.counts.split.Add(1)
+	}
+	if lock.part || errors.Is(err, errFaster) { // the call may have its lock
+		return
+	}
+	l.counts.notAcquired(err)
+	l.events.refused(cmp.Or(c.first, lock.Name()), err)
 }
 
 // settleValue gives a lock that was won the value of WithValue. It returns the round that did, or
@@ -212,8 +221,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 //
 // If the swap fails, it is undone where it may have taken place, behind it on the same connection,
 // and never later: a release that is kept for a node that is away might find another lock with the
-// value. There the key stays until its TTL ends.
-func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value string) (_ *round.Round, reason, ended error) {
+// value. There the key stays until its TTL ends. The round that failed is told as well.
+func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value string) (_, told *round.Round, reason, ended error) {
 	l := lock.locker
 	random, rest := lock.value, lock.newRelease(round.Spec{Rule: quorum.DecideHeld})
 	parts := slices.Repeat([]string{random}, len(lock.keys()))
@@ -226,7 +235,7 @@ func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value strin
 	if v == quorum.Won {
 		// What is left of the random value: at nodes that missed the swap, and on wait lists.
 		lock.undo(rest, quorum.All(len(l.nodes())).Minus(r.Granted()), deadline)
-		return r, nil, nil
+		return r, nil, nil, nil
 	}
 	if swapped := r.MayHold(); !swapped.Empty() {
 		lock.undo(lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: swapped}), 0, deadline)
@@ -234,12 +243,12 @@ func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value strin
 	lock.value, lock.claim, lock.reused = random, claim, false // which the caller undoes
 	switch v {
 	case quorum.Denied:
-		reason = ErrTaken
+		reason = lock.whyGone()
 	case quorum.NoQuorum:
 		reason = ErrNoQuorum
 	case quorum.Won, quorum.Pending: // ctx ended
 	}
-	return won, reason, ended
+	return won, r, reason, ended
 }
 
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
@@ -248,7 +257,7 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 	if c.yields && l.desk.Record.Contended("", lock.kind.queueOf(lock)) {
 		// One of our releases, still under way when this began, gave the lock to a waiter, which we
 		// overtook.
-		return ErrTaken
+		return errHanded
 	}
 	lock.mu.Lock() // from Hold on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
@@ -264,11 +273,11 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 	if lock.until.Sub(l.clock.Now()) <= c.minValidity {
 		return ErrNoValidity
 	}
-	if err := l.refusal(lock.life()); err != nil { // the cluster was not known before
+	if err := l.refusal(lock); err != nil { // the cluster was not known before
 		return err
 	}
 	if c.taken != nil && !c.taken.CompareAndSwap(false, true) {
-		return ErrTaken // another wait of the same call was faster
+		return errFaster
 	}
 	if !l.hold(lock, c) {
 		return ErrClosed

@@ -233,3 +233,49 @@ func TestReadyWaitsForAQuorum(t *testing.T) {
 		assert.NoError(t, stats.Nodes[2].Err)
 	})
 }
+
+// A quorum has granted when the context ends, and the round that is under way then says no more.
+func TestALockThatIsCutShortBetweenTwoRoundsIsNotTaken(t *testing.T) {
+	apart := func(c *cluster) {
+		for i := range c.servers {
+			for _, key := range []string{"a", "b", "s#1"} {
+				c.do(i, "SET", "redquorum:fence:"+key, time.Now().Add(time.Duration(i+1)*time.Second).UnixMicro())
+			}
+		}
+	}
+	cut := func(t *testing.T, c *cluster, l *redlock.Locker, op string, call func(ctx context.Context) error) {
+		t.Helper()
+		c.slow(200 * time.Microsecond)
+		err := call(c.within(300 * time.Microsecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, redlock.ErrTaken)
+		var told *redlock.QuorumError
+		require.ErrorAs(t, err, &told)
+		assert.Equal(t, op, told.Op)
+		assert.Less(t, told.Granted, told.Need, "the votes are those of the round that was cut short")
+		assert.Zero(t, told.Refused)
+		assert.Zero(t, l.Stats().Taken)
+		time.Sleep(time.Second)
+	}
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		l := c.locker()
+		for _, call := range []call{k.try, k.wait} {
+			apart(c)
+			cut(t, c, l, "acquire", func(ctx context.Context) error { _, err := call(ctx, l, redlock.WithFencing()); return err })
+			if k.valued {
+				cut(t, c, l, "acquire", func(ctx context.Context) error { _, err := call(ctx, l, redlock.WithValue("v")); return err })
+			}
+		}
+	})
+	runBubble(t, "adopted", 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock := c.lock(l, "a")
+		apart(c)
+		cut(t, c, l, "adopt", func(ctx context.Context) error {
+			_, err := l.Adopt(ctx, "a", lock.Value(), redlock.WithFencing())
+			return err
+		})
+		c.unlock(lock)
+	})
+}

@@ -1,7 +1,9 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -53,23 +55,26 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	lock := c.newLock()
 	began := l.clock.Now()
 	lock.begin(l.awaitVoters(ctx, began, lock.timeout, lock.life()), c.maxHold)
-	if err := l.refusal(lock.life()); err != nil {
+	if err := l.refusal(lock); err != nil {
 		return nil, err
 	}
 	request := wire.Adopt(lock.keys()[0], value, lock.value, lock.life(), lock.fencing())
 	r := lock.newGrant(&round.Spec{Request: request, Rule: quorum.DecideHeld})
 	r.Send(began.Add(lock.timeout), 0)
 	v, ended := r.Wait(ctx)
-	reason := ErrNoQuorum
+	reason, told := ErrNoQuorum, r
 	switch v {
 	case quorum.Won:
-		if reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
+		if told, reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
 			reason = l.take(lock, r, &c)
 		}
 		if reason == nil && ended == nil {
 			l.counts.acquired.Add(1)
 			l.forgetAdoption(lock)
 			return lock, nil
+		}
+		if errors.Is(reason, ErrTaken) { // a quorum had it
+			reason = errGone
 		}
 	case quorum.Denied:
 		reason = fmt.Errorf("%w: a quorum of nodes does not hold it under that value", ErrLost)
@@ -79,7 +84,7 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	if l.life.isClosed() {
 		return nil, ErrClosed
 	}
-	return nil, roundError(r, "adopt", name, reason, ended)
+	return nil, roundError(cmp.Or(told, r), "adopt", name, cmp.Or(reason, ErrNoQuorum), ended)
 }
 
 // forgetAdoption removes the notes of a swap that stands, in the background. A note that it misses

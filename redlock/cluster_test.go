@@ -296,10 +296,12 @@ func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 		refused := func(err error) {
 			t.Helper()
 			require.ErrorIs(t, err, redlock.ErrInvalid)
-			require.ErrorContains(t, err, "the cluster's maximum of 10s (`redlock members max-ttl 30s` raises it)")
+			require.ErrorContains(t, err, "TTL 30s is above the cluster's maximum of 10s (`redlock members max-ttl 30s` raises it)")
 		}
 		_, err := l.TryLock(ctx, "a", longer)
 		refused(err)
+		_, err = l.TryLock(ctx, "a", redlock.WithMinHold(20*time.Second))
+		require.ErrorContains(t, err, "minimum hold 20s is above the cluster's maximum of 10s (`redlock members max-ttl 20s` raises it)")
 		_, err = l.Lock(c.within(time.Minute), "a", longer)
 		refused(err)
 		lock := c.lock(l, "a")

@@ -45,6 +45,12 @@ var (
 	ErrInvalid = errors.New("redlock: invalid argument")
 )
 
+// Why a lock that a quorum granted is not taken all the same.
+var (
+	errHanded = fmt.Errorf("%w: a release handed it to a waiter", ErrTaken)
+	errFaster = fmt.Errorf("%w: another wait of the same call was faster", ErrTaken)
+)
+
 // Why a lock was lost.
 var (
 	errExpired = fmt.Errorf("%w: its validity has ended", ErrLost)
@@ -57,9 +63,10 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// QuorumError describes an operation that asked all nodes and did not get a quorum. It wraps the
-// sentinel ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a context that
-// ended, and the errors of the nodes.
+// QuorumError describes an operation that asked all nodes and did not get a quorum. Its votes are
+// those that decided that, or that were in when its context ended: later ones change nothing. It
+// wraps the sentinel ([ErrTaken], [ErrNoQuorum], [ErrNoValidity] or [ErrLost]), the error of a
+// context that ended, and the errors of the nodes.
 type QuorumError struct {
 	// Op is "acquire", "adopt", "extend", "verify", "release", "inspect", "force-unlock", "init",
 	// "ready", "members" or "record" (of package election).
@@ -144,11 +151,13 @@ func (e *NodeError) Error() string {
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // roundError describes a round as it was decided or cut short, for the caller. Without a reason,
-// the votes so far decide: for an attempt that ctx cut short, whether a quorum had answered.
+// the votes so far decide: for an attempt that ctx cut short, whether a quorum had answered, and
+// had not granted.
 func roundError(r *round.Round, op, name string, reason, ended error) *QuorumError {
 	votes, errs := r.Outcome()
 	if reason == nil {
-		if reason = ErrNoQuorum; votes.Granted+votes.Refused >= quorum.Need(votes.Nodes) {
+		reason = ErrNoQuorum
+		if need := quorum.Need(votes.Nodes); votes.Granted < need && votes.Granted+votes.Refused >= need {
 			reason = ErrTaken
 		}
 	}

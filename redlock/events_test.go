@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +214,48 @@ func TestAWaitIsToldBeforeTheEndOfItsLock(t *testing.T) {
 			c.unlock(held)
 			name := (<-got).Name()
 			assert.Equal(t, []string{"waiting n0", "acquired " + name, "waited " + name, "released " + name}, d.take())
+		})
+	}
+}
+
+// A waiter asks all masters while a client of another library has the lock, and with a place at
+// every master.
+func TestHooksAndStatsTellEveryRoundOfAWaiter(t *testing.T) {
+	for name, wait := range map[string]call{
+		"behind another library": kinds()[0].wait,
+		"with a place at every master": func(ctx context.Context, l *redlock.Locker, _ ...redlock.LockOption) (*redlock.Lock, error) {
+			return redlock.LockOvertaken(ctx, l, "a")
+		},
+	} {
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			var told atomic.Int64
+			l := c.locker(redlock.WithHooks(redlock.Hooks{Refused: func(_ string, err error) {
+				assert.ErrorIs(t, err, redlock.ErrTaken)
+				told.Add(1)
+			}}))
+			var asked [3]atomic.Int64
+			for i, server := range c.servers {
+				server.OnCommand(func(cmd fake.Command) {
+					if words := strings.Join(cmd.Args, " "); strings.Contains(words, " a ") && (cmd.Args[0] == "SET" || len(cmd.Args) > 8) {
+						asked[i].Add(1)
+					}
+				})
+			}
+			if name == "behind another library" {
+				c.set("a", "somebody else's", time.Minute)
+			} else {
+				c.lock(c.locker(redlock.WithTTL(time.Minute)), "a")
+			}
+			for i := range asked {
+				asked[i].Store(0)
+			}
+			_, err := wait(c.within(2*time.Second), l)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+			settle()
+			rounds := min(asked[0].Load(), asked[1].Load(), asked[2].Load())
+			require.Greater(t, rounds, int64(2))
+			assert.InDelta(t, rounds, told.Load(), 1, "the last was cut short")
+			assert.EqualValues(t, told.Load(), l.Stats().Taken)
 		})
 	}
 }

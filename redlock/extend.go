@@ -38,7 +38,7 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	if err := l.config.checkTTL(ttl); err != nil {
 		return err
 	}
-	if err := l.checkMaxTTL(ttl); err != nil {
+	if err := l.checkMaxTTL("TTL", ttl); err != nil {
 		return err
 	}
 	for {
@@ -93,18 +93,14 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 // result returns what Extend returns.
 func (x *extension) result(lock *Lock, ended error) error {
 	err := lock.Err()
-	v := x.batch.Verdict(0)
-	if v == quorum.Won && ended == nil {
-		return err
-	}
-	if err != nil && v != quorum.Denied {
+	v, votes, errs := x.batch.Outcome(0)
+	if v == quorum.Won || err != nil && v != quorum.Denied {
 		return err
 	}
 	reason := ErrNoQuorum
 	if err != nil {
 		reason = err
 	}
-	votes, errs := x.batch.Outcome(0)
 	return newQuorumError("extend", lock.Name(), lock.locker.nodes(), votes, errs, reason, ended)
 }
 

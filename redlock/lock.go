@@ -137,7 +137,7 @@ type kind interface {
 	refused(lock *Lock, r *round.Round) error
 
 	// settle finds the fencing token of a round that was won, by second rounds (raise) if need be.
-	settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error)
+	settle(ctx context.Context, lock *Lock, r *round.Round) (told *round.Round, reason, ended error)
 	raise(lock *Lock, token int64) pipeline.Request
 
 	// extend adds the lock to an extension.

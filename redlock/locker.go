@@ -243,23 +243,27 @@ func awaitAll(votes quorum.Tally) quorum.Verdict {
 	return quorum.DecideHeld(votes)
 }
 
-// refusal returns why the cluster does not permit a lock that nodes keep for so long, nil if it
-// does: it would outlast what a master that forgets, and a change of members, wait for.
-func (l *Locker) refusal(life time.Duration) error {
+// refusal returns why the cluster does not permit a lock, nil if it does: nodes would keep it for
+// longer than a master that forgets, and a change of members, wait for.
+func (l *Locker) refusal(lock *Lock) error {
 	if err := l.members.Conflict(); err != nil {
 		return invalid("%w", err)
 	}
-	return l.checkMaxTTL(life)
+	if err := l.checkMaxTTL("TTL", lock.ttl); err != nil {
+		return err
+	}
+	return l.checkMaxTTL("minimum hold", lock.minimum())
 }
 
-func (l *Locker) checkMaxTTL(ttl time.Duration) error {
+// checkMaxTTL checks a time for which nodes keep a lock, by what it is called.
+func (l *Locker) checkMaxTTL(what string, ttl time.Duration) error {
 	most := l.members.MaxTTL()
 	switch r := l.members.View().Roster; {
 	case ttl <= most:
 		return nil
 	case r != nil && ttl <= r.MaxTTL:
-		return invalid("TTL %v is above the cluster's maximum of %v, until all its members answer and know the new one of %v", ttl, most, r.MaxTTL)
+		return invalid("%s %v is above the cluster's maximum of %v, until all its members answer and know the new one of %v", what, ttl, most, r.MaxTTL)
 	default:
-		return invalid("TTL %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", ttl, most, ttl)
+		return invalid("%s %v is above the cluster's maximum of %v (`redlock members max-ttl %v` raises it)", what, ttl, most, ttl)
 	}
 }

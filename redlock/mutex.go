@@ -43,7 +43,7 @@ func (mutex) untake(*Lock)                                 {}
 func (mutex) refused(*Lock, *round.Round) error            { return nil }
 func (mutex) strays(*Lock) (_ pipeline.Request, some bool) { return pipeline.Request{}, false }
 
-func (mutex) settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error) {
+func (mutex) settle(ctx context.Context, lock *Lock, r *round.Round) (told *round.Round, reason, ended error) {
 	return lock.settleFence(ctx, r)
 }
 

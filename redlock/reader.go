@@ -93,37 +93,37 @@ func (reader) release(lock *Lock) pipeline.Request {
 	return wire.ReleaseShared(lock.key[0], lock.value, lock.grace(), lock.process(), lock.reused)
 }
 
-func (reader) settle(ctx context.Context, lock *Lock, r *round.Round) (reason, ended error) {
+func (reader) settle(ctx context.Context, lock *Lock, r *round.Round) (told *round.Round, reason, ended error) {
 	return lock.settleReadFence(ctx, r)
 }
 
 // settleReadFence is settleFence for a reader. A raise that too few nodes follow, because the token
 // is far ahead of their clocks, is made again only with another token: more grants can make it
 // smaller, or bring a node that is there already.
-func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (reason, ended error) {
+func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (told *round.Round, reason, ended error) {
 	var more chan struct{}
 	for tried := int64(0); ; {
 		fences, granted, need, all := r.Fences(more)
 		token, at, below := quorum.DecideReadToken(fences, granted, need)
 		if token != 0 && below.Empty() {
 			lock.fence = token
-			return nil, nil
+			return r, nil, nil
 		}
 		if token != 0 && token != tried {
 			tried = token
-			reason, ended = lock.raise(ctx, token, at, below)
+			told, reason, ended = lock.raise(ctx, token, at, below)
 			switch {
 			case reason == nil && ended == nil:
 				lock.fence = token
-				return nil, nil
+				return r, nil, nil
 			case !errors.Is(reason, ErrNoQuorum):
-				return reason, ended
+				return told, reason, ended
 			}
 			continue // votes may have come in meanwhile
 		}
 		switch {
 		case all:
-			return errFarApart, nil
+			return r, errFarApart, nil
 		case more == nil:
 			more = make(chan struct{}, 1)
 			continue // count the votes that came before it existed
@@ -131,7 +131,7 @@ func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (reason, 
 		select {
 		case <-more: // at the node timeout at the latest, when every vote is in
 		case <-ctx.Done():
-			return nil, round.EndOf(ctx)
+			return r, errFarApart, round.EndOf(ctx)
 		}
 	}
 }

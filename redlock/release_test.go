@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -309,4 +310,27 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 		}
 		c.keepsForTheCutOff(l, off, got)
 	})
+}
+
+// The last vote comes after the verdict: as an answer, or as none.
+func TestTheVotesOfALossAreThoseThatDecidedIt(t *testing.T) {
+	for name, last := range map[string]func(*fake.Node){"an answer": delaying(10*time.Millisecond, 0), "none": mute} {
+		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+			lock := c.of(k, c.locker())
+			c.each(func(n *fake.Node) {
+				for _, key := range n.Keys() {
+					if key != pipeline.MemoryKey && key != membersKey {
+						n.Do(t, "DEL", key)
+					}
+				}
+			})
+			c.each(last, 2)
+			first := lock.Unlock(ctx)
+			require.ErrorIs(t, first, redlock.ErrLost, name)
+			time.Sleep(5 * time.Second)
+			again := lock.Unlock(ctx)
+			require.Error(t, again)
+			assert.Equal(t, first.Error(), again.Error(), name)
+		})
+	}
 }

@@ -11,9 +11,9 @@ import (
 type Stats struct {
 	Held         int         // locks held now
 	Acquired     uint64      // locks acquired, including those of Adopt
-	Taken        uint64      // rounds that a quorum did not grant
-	NoQuorum     uint64      // rounds that too few nodes answered
-	NoValidity   uint64      // rounds that won too late
+	Taken        uint64      // rounds for a lock that a quorum did not grant, those of waiters included
+	NoQuorum     uint64      // rounds for a lock that too few nodes answered
+	NoValidity   uint64      // rounds for a lock that won too late
 	Renewed      uint64      // extensions that won
 	Lost         uint64      // locks that ended without being released
 	Waiting      int         // calls of Lock, RLock, LockAll, LockAny, Do and Acquire that wait now

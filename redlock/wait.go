@@ -138,6 +138,15 @@ func (l *Locker) waiting(ctx context.Context, name string) (_ context.Context, o
 	}
 }
 
+// Refused counts a round that did not get the lock while its attempt goes on, and tells of it.
+func (c *call) Refused(a wait.Attempt, r *round.Round) {
+	lock, reason := lockIn(a), ErrTaken
+	if r.Verdict() == quorum.NoQuorum {
+		reason = ErrNoQuorum
+	}
+	c.refused(lock, r, roundError(r, "acquire", lock.Name(), reason, nil))
+}
+
 // Failed tells of an attempt that failed.
 func (c *call) Failed(f wait.Failure) {
 	c.locker.events.failed(c.asked(), (*QuorumError)(f.(*failure)))

@@ -44,6 +44,7 @@ type item struct {
 	mayHold quorum.NodeSet
 	verdict quorum.Verdict // final once it is not pending
 	told    bool           // the observer has been told
+	decided *standing      // with a verdict that it was not won
 }
 
 // NewBatch returns a batch with room for this many locks.
@@ -147,6 +148,9 @@ func (b *Batch) decideLocked() (decided []decision) {
 		votes := view.Count(&it.votes, asked)
 		if it.verdict = quorum.DecideHeld(votes); it.verdict != quorum.Pending {
 			it.told = true
+			if it.verdict != quorum.Won {
+				it.decided = &standing{it.votes, view}
+			}
 			if decided == nil {
 				decided = make([]decision, 0, len(b.items)-i)
 			}
@@ -162,26 +166,26 @@ func (b *Batch) tell(decided []decision) {
 	}
 }
 
-// Verdict returns the verdict on one lock so far.
-func (b *Batch) Verdict(i int) quorum.Verdict {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.items[i].verdict
-}
-
-// Outcome returns the votes so far on one lock, and what there is to say of each node that did not
-// answer as it should; nil for the others.
-func (b *Batch) Outcome(i int) (votes quorum.Tally, errs []error) {
+// Outcome returns the verdict on one lock and the votes, as they were when they decided that it was
+// not won, otherwise so far. Errs has what there is to say of each node that has not answered as it
+// should, as in [Round.Outcome]; nil for the others.
+func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	it := &b.items[i]
+	at := it.decided
+	if at == nil {
+		at = &standing{it.votes, b.members.View()}
+	}
 	errs = make([]error, b.nodes)
 	for node := range errs {
 		var said error
 		if b.errs != nil {
 			said = b.errs[node]
 		}
-		errs[node] = b.members.Explain(node, said)
+		if at.tells(node, it.verdict) {
+			errs[node] = b.members.Explain(node, said)
+		}
 	}
-	return b.members.View().Count(&it.votes, quorum.All(b.nodes)), errs
+	return it.verdict, at.view.Count(&at.votes, quorum.All(b.nodes)), errs
 }

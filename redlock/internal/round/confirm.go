@@ -56,8 +56,10 @@ func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
 	defer r.mu.Unlock()
 	for i := range errs {
 		if r.votes.Refused.Has(i) && wire.IsWrongType(errs[i]) {
-			r.votes.Refused.Remove(i)
-			r.votes.Failed.Add(i)
+			for _, votes := range []*quorum.Ballot{&r.votes, &r.rare.decided.votes} {
+				votes.Refused.Remove(i)
+				votes.Failed.Add(i)
+			}
 			r.failLocked(i, errs[i])
 		}
 	}

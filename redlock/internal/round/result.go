@@ -132,21 +132,35 @@ func (r *Round) Err(node int) error {
 	return r.errLocked(node)
 }
 
-// Outcome returns the votes, as they were when they decided the round or when a wait for it was cut
-// short, and an error for each node that did not answer as it should; nil for the others.
+// Outcome returns the votes, as they were when they decided that the round was not won or when a
+// wait for it was cut short, and an error for each node that has not answered as it should; nil for
+// the others. Of a round that was won, it returns the votes so far. Errors that come later explain
+// why there was no quorum, and have no part in a denial.
 func (r *Round) Outcome() (votes quorum.Tally, errs []error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	votes = r.tallyLocked()
-	if r.rare != nil && r.rare.cut != nil { // the caller did not wait for later votes
-		votes = *r.rare.cut
+	at := r.standingLocked()
+	switch {
+	case r.rare == nil:
+	case r.rare.cut != nil: // the caller did not wait for later votes
+		at = r.rare.cut
+	case r.rare.decided != nil:
+		at = r.rare.decided
 	}
 	errs = make([]error, r.size())
 	for i := range errs {
-		// Also for nodes that have not answered.
-		errs[i] = r.rounds.Members.Explain(i, r.errLocked(i))
+		if at.tells(i, r.verdict) {
+			errs[i] = r.rounds.Members.Explain(i, r.errLocked(i)) // also for nodes that have not answered
+		}
 	}
-	return votes, errs
+	return r.count(&at.votes, at.view), errs
+}
+
+// tells reports whether there may be something to say of a node: its vote did not count, and, where
+// the votes of others were a denial, was in by then.
+func (s *standing) tells(node int, v quorum.Verdict) bool {
+	counted := s.votes.Granted.Or(s.votes.Refused).And(s.view.Voting)
+	return !counted.Has(node) && (v != quorum.Denied || s.votes.In().Has(node))
 }
 
 // Fences returns the fences of the nodes that granted and whose votes count, how many make a

@@ -61,11 +61,12 @@ type rare struct {
 	override *Override      // what one node is asked instead; nil where all are asked the same
 	onReply  func(int, any) // takes every reply; nil if only the votes count
 
-	errs   []error        // a node's error, by its index; nil while none failed
-	fences []int64        // a granting node's fence, by its index; nil without fencing
-	also   chan struct{}  // closed with the verdict, for all waiters but the first; nil without
-	cut    *quorum.Tally  // the votes when ctx ended a wait; nil if none did
-	before quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
+	errs    []error        // a node's error, by its index; nil while none failed
+	fences  []int64        // a granting node's fence, by its index; nil without fencing
+	also    chan struct{}  // closed with the verdict, for all waiters but the first; nil without
+	decided *standing      // when the votes decided that it was not won; nil until then
+	cut     *standing      // when ctx ended the last wait; nil if it did not
+	before  quorum.NodeSet // nodes that may have our value since an earlier round of the attempt
 
 	until clock.Instant // of a release: when its minimum hold ends
 
@@ -305,6 +306,9 @@ func (r *Round) decideLocked() {
 	if r.rare != nil && r.rare.choice != nil {
 		r.settleLocked()
 	}
+	if r.verdict != quorum.Won { // whoever was granted what it asked for seldom tells of it
+		r.rareLocked().decided = r.standingLocked()
+	}
 	if r.wake != nil {
 		r.wake <- struct{}{} // there is room: it is the only signal
 		r.wake = nil
@@ -314,10 +318,20 @@ func (r *Round) decideLocked() {
 	}
 }
 
-func (r *Round) tallyLocked() quorum.Tally {
-	view, asked := r.rounds.Members.View(), quorum.All(r.size())
+func (r *Round) tallyLocked() quorum.Tally { return r.count(&r.votes, r.rounds.Members.View()) }
+
+func (r *Round) count(votes *quorum.Ballot, view *members.View) quorum.Tally {
+	asked := quorum.All(r.size())
 	if r.expected.Empty() {
-		return view.Count(&r.votes, asked)
+		return view.Count(votes, asked)
 	}
-	return view.CountRelease(&r.votes, asked, r.expected)
+	return view.CountRelease(votes, asked, r.expected)
 }
+
+// standing is the votes of a moment, and whose of them counted.
+type standing struct {
+	votes quorum.Ballot
+	view  *members.View
+}
+
+func (r *Round) standingLocked() *standing { return &standing{r.votes, r.rounds.Members.View()} }

@@ -24,9 +24,11 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.verdict == quorum.Pending {
-		votes := r.tallyLocked()
-		r.rareLocked().cut = &votes
+		r.rareLocked().cut = r.standingLocked()
 		return quorum.Pending, EndOf(ctx)
+	}
+	if r.rare != nil {
+		r.rare.cut = nil
 	}
 	return r.verdict, nil
 }

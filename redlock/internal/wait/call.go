@@ -36,6 +36,10 @@ type Call interface {
 	// Waits is told that the call has not got its lock at once; over is told how its wait ended.
 	Waits(ctx context.Context, since clock.Instant) (_ context.Context, over func(got Attempt, err error))
 
+	// Refused is told of each round that asked all nodes and did not get the lock, while its
+	// attempt goes on.
+	Refused(a Attempt, r *round.Round)
+
 	// Failed is told of each attempt that did not get the lock, while the call goes on.
 	Failed(f Failure)
 

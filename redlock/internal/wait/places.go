@@ -85,6 +85,7 @@ func (w *waiter) takePlaces(ctx context.Context) (got Attempt, err error, done b
 			r.Doubt(placed) // they may have handed us their votes since we asked last
 			return a, w.call.Finish(ctx, a, r), true
 		}
+		w.call.Refused(a, r)
 		if w.seesOthers() { // their releases hand nothing over, see pause.go
 			return nil, a.GiveUp(ctx, r, 0, placed, round.ErrTaken), true
 		}

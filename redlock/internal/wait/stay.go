@@ -190,10 +190,10 @@ func (s *stay) confirm(ctx context.Context) *round.Round {
 		if v, ended := r.Wait(ctx); v != quorum.Denied || ended != nil {
 			return r
 		}
-		before = r.MayHold()
-		if !s.Sleep(ctx, pause) {
+		if before = r.MayHold(); !s.Sleep(ctx, pause) {
 			return r
 		}
+		s.call.Refused(s.a, r) // and not concluded with
 	}
 }
 
@@ -249,6 +249,7 @@ func (s *stay) snatch(ctx context.Context) (*round.Round, *wire.WaitReply) {
 	if v == quorum.Won || v == quorum.Pending || !r.MayHold().Empty() {
 		return r, nil // the pilot's vote may still come in
 	}
+	s.call.Refused(s.a, r)
 	return r, answer
 }
 
