@@ -46,6 +46,7 @@ type Election struct {
 	mu      sync.Mutex // guards the fields below; never held over a call to a master
 	running bool
 	term    *term         // ours, from before lead is called until its lock is released; or nil
+	past    *redlock.Lock // of the last term, if its release was not confirmed; nil while another is ours
 	changed chan struct{} // closed and renewed when term changes
 }
 
@@ -147,14 +148,20 @@ func (e *Election) IsLeader() bool {
 //
 // It returns nil when a majority of the masters has confirmed the release, or there was nothing to
 // release. Otherwise the leadership is over too, but others may have to wait until its TTL ends
-// ([redlock.ErrNoQuorum]), or lead has not returned when ctx ends. In lead, Resign must be called
-// with lead's context: then it returns nil at once, and lead must return.
+// ([redlock.ErrNoQuorum]), or lead has not returned when ctx ends. Called again, it tells what has
+// become of the release by now ([redlock.Lock.Unlock]). In lead, Resign must be called with lead's
+// context: then it returns nil at once, and lead must return.
 func (e *Election) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
-	t := e.current()
-	if t == nil {
+	e.mu.Lock()
+	t, past := e.term, e.past
+	e.mu.Unlock()
+	switch {
+	case t == nil && past != nil:
+		return release(ctx, past)
+	case t == nil:
 		return nil
 	}
 	t.end(ErrResigned)
@@ -175,11 +182,20 @@ func (e *Election) current() *term {
 	return e.term
 }
 
-// set changes the term and tells watchers.
-func (e *Election) set(t *term) {
+// release gives a lock up, unless it was lost: then there is nothing to release.
+func release(ctx context.Context, lock *redlock.Lock) error {
+	if err := lock.Unlock(ctx); !errors.Is(err, redlock.ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// set changes the term and tells watchers. Past is the lock of the last one, if its release was not
+// confirmed.
+func (e *Election) set(t *term, past *redlock.Lock) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.term = t
+	e.term, e.past = t, past
 	close(e.changed)
 	e.changed = make(chan struct{})
 }

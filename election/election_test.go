@@ -257,3 +257,23 @@ func TestBadArgumentsAreInvalid(t *testing.T) {
 		assert.NoError(t, err)
 	})
 }
+
+// The lock is handed over as the masters come back, and the caller learns of it.
+func TestResignAgainTellsTheReleaseAsItIsNow(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.candidate("a")
+		away := func(muted bool) {
+			for _, server := range w.servers[1:] {
+				server.Mute(muted)
+			}
+		}
+		away(true)
+		for range 3 {
+			require.ErrorIs(t, a.Resign(ctx), redlock.ErrNoQuorum)
+			assert.False(t, a.IsLeader())
+		}
+		away(false)
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, a.Resign(ctx))
+	})
+}

@@ -67,10 +67,11 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 	defer func() { // whatever becomes of lead
 		end(nil)
 		recorder.Wait()
-		if t.unreleased = lock.Unlock(ctx); errors.Is(t.unreleased, redlock.ErrLost) {
-			t.unreleased = nil // there is nothing to release
+		var past *redlock.Lock
+		if t.unreleased = release(ctx, lock); t.unreleased != nil {
+			past = lock
 		}
-		e.set(nil)
+		e.set(nil, past)
 		close(t.over)
 	}()
 	if err := e.record(work, lock); err != nil {
@@ -79,7 +80,7 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 	if !t.leads() { // lost before the record was complete
 		return false, nil
 	}
-	e.set(t)
+	e.set(t, nil)
 	recorder.Go(func() {
 		for clock.Sleep(work, e.ledger.Clock, recordEvery) {
 			_ = e.write(work, lock) //nolint:errcheck // it is tried again

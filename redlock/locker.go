@@ -33,7 +33,9 @@ type Locker struct {
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
 	counts   counts
 	losses   losses // that the log was told
-	life     life
+
+	unanswered unanswered
+	life       life
 }
 
 type counts struct {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Unlock releases the lock on every node, including those that did not grant it. ctx does not cut
@@ -21,17 +24,23 @@ import (
 // nodes do not answer, nodes that never granted the lock count as well. It returns [ErrLost] when
 // the lock was lost before, or a quorum no longer had it, and a [*QuorumError] with [ErrNoQuorum]
 // when too few nodes answered (the lock is free there at the end of its TTL at the latest). Called
-// again, it does nothing and returns the same.
+// again after that, it asks the nodes anew, and returns nil once a quorum has answered, by which
+// each of them has run the release. Otherwise, called again, it does nothing and returns the same.
 //
 // Within the time of [WithMinHold] a node keeps the key for the rest of it instead of deleting it.
 // Unlock does not wait for that.
-func (lock *Lock) Unlock(ctx context.Context) (err error) {
+func (lock *Lock) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
+	return lock.unlock(ctx, func() *round.Round { return lock.startRelease(nil) })
+}
+
+// unlock waits for a release that is under way once start has returned, and says what became of it.
+func (lock *Lock) unlock(ctx context.Context, start func() *round.Round) (err error) {
 	_, span := lock.locker.trace(ctx, OperationRelease, lock.Name())
 	defer func() { span.end(err) }()
-	r := lock.startRelease(nil)
+	r := start()
 	r.Await() // every vote is in by the node timeout
 	lock.mu.Lock()
 	ended := lock.err // for good
@@ -51,8 +60,8 @@ func (lock *Lock) Unlock(ctx context.Context) (err error) {
 	return roundError(r, "release", lock.Name(), reason, nil)
 }
 
-// startRelease ends the lock and sends the releases, once; all callers get the same round. Why, if
-// not nil, is a further reason.
+// startRelease ends the lock and sends the releases; all callers get the same round, until that has
+// failed. Why, if not nil, is a further reason.
 //
 // The mutex is held until every node has been given its release, as it is for an extension. So on
 // each node the two come in the order in which they happened to the lock, and no extension is made
@@ -62,6 +71,9 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	lock.mu.Lock()
 	if lock.release != nil {
 		defer lock.mu.Unlock()
+		if lock.state == released && lock.release.Verdict() == quorum.NoQuorum {
+			lock.release = lock.askReleasedLocked()
+		}
 		return lock.release
 	}
 	now := l.clock.Now()
@@ -77,6 +89,24 @@ func (lock *Lock) startRelease(why error) *round.Round {
 	return r
 }
 
+// askReleasedLocked finds out what became of a release that too few nodes had answered. It goes to
+// every node on the connection of that release, or on one that began with it if it was kept. So
+// whatever a node answers, the release was run there before. It is a release like that one, which
+// also heals what was not kept; but not under a value of [WithValue], which another lock may have
+// by now: that is only asked for.
+func (lock *Lock) askReleasedLocked() *round.Round {
+	l := lock.locker
+	l.life.enterAnyway()
+	var r *round.Round
+	if lock.reused { // read as a refusal: the answer says nothing about waiters there
+		r = l.rounds.New(&round.Spec{Request: lock.kind.verify(lock), Meaning: wire.None, Rule: quorum.DecideAnswered, Background: true})
+	} else {
+		r = lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideAnswered})
+	}
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
+	return r
+}
+
 func releasedFor(why error) error {
 	if why == nil {
 		return ErrReleased
@@ -86,7 +116,8 @@ func releasedFor(why error) error {
 
 // UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum
 // confirmed each. Otherwise its error has those of [Lock.Unlock], for errors.Is and errors.As.
-// Locks can be acquired meanwhile.
+// Called again, it also asks anew for those whose release too few nodes had answered, until their
+// TTL has ended. Locks can be acquired meanwhile.
 func (l *Locker) UnlockAll(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -94,13 +125,52 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 	if l.life.isClosed() {
 		return ErrClosed
 	}
+	locks := l.releaseHeld(nil)
+	again := l.unanswered.take(l.clock.Now())
+	inChunks(again, func(lock *Lock) *round.Round { return lock.startRelease(nil) })
 	var failed *multierror.Error
-	for _, lock := range l.releaseHeld(nil) {
-		if err := lock.Unlock(ctx); err != nil {
+	for _, lock := range slices.Concat(locks, again) {
+		err := lock.unlock(ctx, lock.lastRelease)
+		if err != nil {
 			failed = multierror.Append(failed, err)
+		}
+		if errors.Is(err, ErrNoQuorum) {
+			l.unanswered.add(lock)
 		}
 	}
 	return failed.ErrorOrNil()
+}
+
+// lastRelease returns the newest release of a lock that has one.
+func (lock *Lock) lastRelease() *round.Round {
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	return lock.release
+}
+
+// unanswered are locks that [Locker.UnlockAll] has released, and that too few nodes have answered.
+type unanswered struct {
+	mu    sync.Mutex // guards locks; never held over a call to a node
+	locks []*Lock
+}
+
+func (u *unanswered) add(lock *Lock) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.locks = append(u.locks, lock)
+}
+
+// take takes those that nodes may still have.
+func (u *unanswered) take(now clock.Instant) []*Lock {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	locks := u.locks
+	u.locks = nil
+	return slices.DeleteFunc(locks, func(lock *Lock) bool {
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		return now >= lock.undoAtLocked()
+	})
 }
 
 // maxReleased bounds the releases that are under way at once when all locks are released, so that

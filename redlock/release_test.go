@@ -334,3 +334,87 @@ func TestTheVotesOfALossAreThoseThatDecidedIt(t *testing.T) {
 		})
 	}
 }
+
+// A program that repeats a failed release until it succeeds must come to an end.
+func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
+	one := func(_ *redlock.Locker, lock *redlock.Lock) error { return lock.Unlock(ctx) }
+	ways := map[string]struct {
+		opts   func(k kind) []redlock.LockOption // nil if the kind has none of these
+		unlock func(l *redlock.Locker, lock *redlock.Lock) error
+	}{
+		"Unlock":      {func(kind) []redlock.LockOption { return []redlock.LockOption{} }, one},
+		"WithFencing": {func(kind) []redlock.LockOption { return []redlock.LockOption{redlock.WithFencing()} }, one},
+		"WithValue": {func(k kind) []redlock.LockOption {
+			return map[bool][]redlock.LockOption{true: {redlock.WithValue("v")}}[k.valued]
+		}, one},
+		"WithMinHold": {func(k kind) []redlock.LockOption {
+			return map[bool][]redlock.LockOption{true: {redlock.WithMinHold(30 * time.Second)}}[k.holds]
+		}, one},
+		"UnlockAll": {
+			func(kind) []redlock.LockOption { return []redlock.LockOption{} },
+			func(l *redlock.Locker, _ *redlock.Lock) error { return l.UnlockAll(ctx) },
+		},
+	}
+	for name, way := range ways {
+		for _, a := range absences() {
+			eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+				opts := way.opts(k)
+				if opts == nil {
+					return
+				}
+				l := c.locker()
+				lock := c.of(k, l, append(opts, redlock.WithTTL(time.Minute))...)
+				c.each(a.leave, 1, 2)
+				for range 3 {
+					began := time.Now()
+					require.ErrorIs(t, way.unlock(l, lock), redlock.ErrNoQuorum, "%s, %s", name, a.how)
+					assert.Less(t, time.Since(began), 510*time.Millisecond, "the node timeout is 500 ms")
+					time.Sleep(time.Second)
+				}
+				c.each(a.back, 1, 2)
+				time.Sleep(time.Second)
+				if a.how == absences()[0].how { // a master that was restarted has no vote for MaxTTL
+					time.Sleep(time.Minute)
+				}
+				for range 2 {
+					require.NoError(t, way.unlock(l, lock), "%s, %s", name, a.how)
+				}
+				if name == "WithMinHold" {
+					time.Sleep(time.Minute)
+				}
+				c.unlock(c.of(k, c.locker()))
+			})
+		}
+	}
+}
+
+// Whoever has the value of a lock next must not lose it to the release of the last one.
+func TestUnlockAgainSparesTheNextLockWithItsValue(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		first := c.lock(l, "a", redlock.WithValue("v"))
+		c.each(mute, 1, 2)
+		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrNoQuorum)
+		c.each(unmute, 1, 2)
+		time.Sleep(10 * time.Second)
+		next := c.lock(l, "a", redlock.WithValue("v"))
+		require.NoError(t, first.Unlock(ctx))
+		require.NoError(t, next.Verify(ctx))
+		c.unlock(next)
+	})
+}
+
+// Masters that forgot the release are asked again: no such release is kept.
+func TestUnlockAgainReleasesWhatWasNotKept(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock := c.lock(l, "a", redlock.WithTTL(time.Minute))
+		c.each(mute, 1, 2)
+		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
+		c.each(unmute, 1, 2)
+		time.Sleep(time.Second)
+		c.set("a", lock.Value(), time.Minute, 1, 2)
+		require.NoError(t, lock.Unlock(ctx))
+		c.leavesNothing(time.Second)
+	})
+}

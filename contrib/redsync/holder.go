@@ -80,6 +80,11 @@ func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 		if err := lock.Unlock(ctx); err == nil {
 			return true, nil
 		} else if !gone(err) {
+			m.mu.Lock()
+			if m.lock == lock {
+				m.unlocked = false // another call asks what has become of the release
+			}
+			m.mu.Unlock()
 			return false, m.explain(ctx, err)
 		}
 	}

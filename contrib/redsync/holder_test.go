@@ -141,3 +141,25 @@ func TestAnExtensionThatIsGrantedTooLateFails(t *testing.T) {
 		requireFailed(t, rs.NewMutex("a", append(options, redsync.WithValue(mutex.Value()))...).Extend, redsync.ErrExtendFailed)
 	}, redlock.WithNodeTimeout(900*time.Millisecond))
 }
+
+func TestUnlockAgainTellsWhatBecameOfTheRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *redsync.Redsync) {
+		mutex := rs.NewMutex("a")
+		require.NoError(t, mutex.Lock())
+		for i := range 3 { // of five
+			c.Node(i).Pause()
+		}
+		for range 2 {
+			ok, err := mutex.Unlock()
+			assert.False(t, ok)
+			var failure *redsync.RedisError
+			assert.ErrorAs(t, err, &failure)
+		}
+		for i := range 3 {
+			c.Node(i).Resume()
+		}
+		time.Sleep(time.Second)
+		requireDone(t, mutex.Unlock)
+		requireFailed(t, mutex.Unlock, redsync.ErrLockAlreadyExpired)
+	})
+}

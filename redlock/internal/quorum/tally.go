@@ -60,6 +60,20 @@ func DecideHeld(t Tally) Verdict {
 	}
 }
 
+// DecideAnswered returns the verdict on a question of which only the answer counts, not what it
+// says: it takes one from a quorum.
+func DecideAnswered(t Tally) Verdict {
+	answered := t.Granted + t.Refused
+	switch need := Need(t.Nodes); {
+	case answered >= need:
+		return Won
+	case answered+t.Outstanding() >= need:
+		return Pending
+	default:
+		return NoQuorum
+	}
+}
+
 // DecideRelease returns the verdict on a release. It is won when a quorum deleted the lock. It is
 // also won when all nodes have answered or failed and a quorum does not have the lock, as long as
 // the lock may have been held to the end: a node that never granted it is as free as one that
