@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -120,15 +121,15 @@ func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
 }
 
 func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
-	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
+	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3, 4})
 		c.unlock(c.lock(l, "a"))
-		c.founded(3, 4)
-		c.servers[3].Disconnect()
+		c.founded(3, 5)
+		c.each((*fake.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
-		c.servers[3].Kill()
+		c.each(kill, 3, 4)
 		time.Sleep(time.Minute)
 		c.unlock(c.lock(l, "a"))
 	})
@@ -136,19 +137,72 @@ func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 
 // While it is asked, it may yet answer.
 func TestAConflictDoesNotEndWhileTheOtherClusterIsSlow(t *testing.T) {
-	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
+	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+		l := c.among([]int{0, 1, 2, 3, 4})
 		c.unlock(c.lock(l, "a"))
-		c.founded(3, 4)
-		c.servers[3].Disconnect()
+		c.founded(3, 5)
+		c.each((*fake.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
-		c.each(delaying(100*time.Millisecond, 100*time.Millisecond), 3)
+		c.each(delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
 		for range 1000 {
 			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
+}
+
+// It belongs to nobody else, and neither of them keeps those from their locks that list it by
+// mistake; nor does one that comes later.
+func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		members int
+		away    []int // members
+		strays  int
+		list    []int
+		refused bool // no majority of the members is heard, or not more than are not
+	}{
+		"all members":           {members: 3, strays: 1, list: []int{0, 1, 2, 3}},
+		"the stray one first":   {members: 3, strays: 1, list: []int{3, 0, 1, 2}},
+		"one member away":       {members: 3, away: []int{2}, strays: 1, list: []int{0, 1, 2, 3}},
+		"one member not listed": {members: 3, strays: 1, list: []int{3, 0, 1}},
+		"four of five":          {members: 5, away: []int{4}, strays: 1, list: []int{0, 1, 2, 3, 4, 5}},
+		"two stray ones":        {members: 3, strays: 2, list: []int{3, 0, 1, 4, 2}},
+		"two of each":           {members: 2, strays: 2, list: []int{3, 2, 1, 0}},
+		"no majority":           {members: 3, away: []int{1, 2}, strays: 1, list: []int{0, 1, 2, 3}, refused: true},
+		"no majority listed":    {members: 3, strays: 1, list: []int{0, 3}, refused: true},
+	} {
+		runCluster(t, name, test.members, test.strays, func(t *testing.T, c *cluster) {
+			running := c.among(test.list)
+			for i := range test.strays {
+				alone := c.among([]int{test.members + i})
+				time.Sleep(maxTTL + 2*time.Second)
+				c.unlock(c.lock(alone, "b"))
+			}
+			for _, i := range test.away {
+				c.servers[i].Kill()
+			}
+			time.Sleep(time.Minute)
+			later := c.among(test.list)
+			for _, l := range []*redlock.Locker{running, later} {
+				time.Sleep(2 * time.Second)
+				lock, err := l.TryLock(ctx, "a")
+				if test.refused {
+					require.Error(t, err)
+					continue
+				}
+				require.NoError(t, err)
+				assert.Equal(t, "C", l.Stats().Cluster)
+				c.taken(c.among([]int{0, 1, 2, 3, 4}[:test.members]), "a")
+				c.unlock(lock)
+			}
+			for i, at := range test.list {
+				if at >= test.members && !test.refused {
+					require.ErrorIs(t, later.Stats().Nodes[i].Barred, redlock.ErrOtherCluster)
+				}
+			}
+		})
+	}
 }
 
 func TestAClusterBeginsAgainThoughAMemberHasTwoNames(t *testing.T) {

@@ -314,7 +314,7 @@ func (ms *Membership) learnLocked(reports []report) {
 	})
 	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) < r.Need() })
 	all := slices.Clone(counted)
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return ms.isAstrayLocked(r, all, reports) })
+	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return isSmall(r, all) || ms.isAstrayLocked(r, all, reports) })
 	if known != nil && slices.ContainsFunc(reports, func(r report) bool { return r.place.cluster == known.Cluster && r.told() != nil }) {
 		ms.contestLocked(reports, counted)
 		return // a member of ours remembers
@@ -359,6 +359,9 @@ func (ms *Membership) learnLocked(reports []report) {
 // Nor does a list with few members of the cluster that is meant, and with a server that somebody
 // has used alone, count by that server: a cluster needs more masters in it than another one has,
 // also with all that are unheard.
+//
+// A cluster of one master is no rival of a larger one. Who enters it has heard of nobody else's
+// master, and has heard of all: but who enters the larger one has heard of a majority of that.
 func (ms *Membership) rivalOfLocked(r *Roster, reports []report, unheard int) string {
 	own := namedIn(reports, r)
 	for i := range reports {
@@ -370,7 +373,8 @@ func (ms *Membership) rivalOfLocked(r *Roster, reports []report, unheard int) st
 		if t != nil {
 			least = min(own, t.Need())
 		}
-		if (t == nil || !ms.isAstrayLocked(t, []*Roster{r}, reports)) && masters(reports, one.place.cluster)+unheard >= least {
+		other := []*Roster{r}
+		if (t == nil || !isSmall(t, other) && !ms.isAstrayLocked(t, other, reports)) && masters(reports, one.place.cluster)+unheard >= least {
 			return one.place.cluster
 		}
 	}
@@ -420,6 +424,11 @@ func (ms *Membership) concedeLocked(reports []report) {
 	if own >= k.roster.Need() && own > unheard && ms.rivalOfLocked(k.roster, listed, unheard) == "" {
 		k.conflict = nil
 	}
+}
+
+// isSmall reports whether a cluster is a single master, beside a larger one.
+func isSmall(r *Roster, among []*Roster) bool {
+	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *Roster) bool { return len(other.Members) > 1 })
 }
 
 // isAstrayLocked reports whether a cluster is a single master that is a member of another one, by
