@@ -53,6 +53,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
 	waits = ms.waitsToBeKnownLocked(i, &v) || waits
+	waits = n.waitsToBeRead() || waits
 	j := n.server.judge(n.marker, v)
 	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.incarnation {
 		n.reported = n.known
@@ -190,6 +191,16 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 		}
 	}
 	return n.early
+}
+
+// waitsToBeRead reports whether a server, which may have come back with all that it held, must first
+// show that it has the list that its marker names: it may have a part of its keys (isTorn). The
+// keeper reads the list, and before that no client writes the new process into the marker, by which
+// all would believe it.
+func (n *member) waitsToBeRead() bool {
+	waits := !n.read && !n.forbids && n.place.isTold() && n.server.isRestart(n.marker)
+	n.early = n.early || waits
+	return waits
 }
 
 // saidLocked notes that a node has told its marker.

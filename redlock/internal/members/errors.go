@@ -39,6 +39,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, ms.cluster)
 	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
+	case n.torn && ms.looks:
+		return fmt.Errorf("%w: it lost its list of members, and so a part of its keys; the next client that takes a lock lets it wait for MaxTTL", pipeline.ErrQuarantined)
 	case k.roster == nil && n.unread != nil:
 		return fmt.Errorf("%w: it was asked for the list of members, for %v: %w", pipeline.ErrQuarantined, askTimeout, n.unread)
 	case k.roster == nil && k.rival != "":

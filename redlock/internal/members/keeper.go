@@ -80,6 +80,8 @@ func (ms *Membership) unsettledLocked() bool {
 			return true
 		case n.marker.state != markerActive:
 			continue
+		case !n.read && n.place.isTold(): // it may have come back with a part of its keys
+			return true
 		}
 		if k.roster == nil || n.place.cluster != k.roster.Cluster || n.place.version != k.roster.Version || n.place.joined != 0 ||
 			n.place.lives != ms.lives.of(k.roster, n.place.member) {
@@ -104,6 +106,9 @@ func (ms *Membership) keep(ctx context.Context) {
 	remembered := ms.newestTold(reports, roster, true)
 	k.short = ms.newestTold(reports, roster, false)
 	ms.mu.Unlock()
+	if !ms.looks {
+		reports = ms.letTornWait(reports, roster)
+	}
 	switch {
 	case idle:
 	case ms.looks && roster != nil:
@@ -167,6 +172,7 @@ type inquiry struct {
 	node       int
 	request    pipeline.Request
 	asked      clock.Instant
+	connection uint64 // of the node, when it was asked
 	done       chan<- *inquiry
 	report     report
 	err        error
@@ -196,6 +202,9 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]rep
 	for _, q := range asks {
 		q.membership, q.asked, q.done = ms, now, done
 		q.request.Deadline, q.request.Sink = until, q
+		ms.mu.Lock()
+		q.connection = ms.members[q.node].identity.Connection // an answer on an earlier one is not of this server
+		ms.mu.Unlock()
 		ms.do(nodes[q.node], &q.request)
 	}
 	ended := ctx.Done()
@@ -213,6 +222,7 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]rep
 		ms.mu.Lock()
 		if n, forbidden := &ms.members[q.node], wire.IsForbidden(q.err); forbidden || q.err == nil {
 			n.forbids, n.unread = forbidden, nil
+			n.read, n.torn = n.identity.Connection == q.connection, q.err == nil && q.report.isTorn()
 		} else if ctx.Err() == nil {
 			n.unread = q.err
 		}

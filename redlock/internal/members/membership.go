@@ -118,6 +118,8 @@ type member struct {
 	seat     int    // the index of the member that it was when that was found, without its marker; -1 for none
 	forbids  bool   // the user may not use its register, as far as is known on this connection
 	unread   error  // why the register could not be read the last time; nil if it was, or was not tried
+	read     bool   // the register was read on this connection, or is forbidden
+	torn     bool   // it has lost a part of its keys, as far as that was read
 	known    string // the incarnation under which it was last active to us; empty for none
 	reported string // the one that was last reported as forgotten
 	met      string // the incarnation that its marker named last, in whatever state
@@ -239,6 +241,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	n.seen, n.identity, n.before = true, id, n.identity
 	n.asking, n.err, n.reads, n.objections, n.lost = nil, nil, 0, 0, 0
 	n.text, n.marker, n.place, n.said, n.forbids, n.unread = "", marker{}, place{}, 0, false, nil
+	n.read, n.torn = false, false
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
 	ms.census = nil // its answers may come from another server

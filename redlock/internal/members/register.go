@@ -206,6 +206,13 @@ func (r *report) told() *Roster {
 	return t
 }
 
+// isTorn reports whether the master has lost a part of its keys: its marker names a version that it
+// was told, and the register does not have it. One script writes both, and they are read by one. So
+// the marker, which is still there, vouches for nothing.
+func (r *report) isTorn() bool {
+	return r.marker.state == markerActive && r.place.isTold() && r.place.joined == 0 && r.told() == nil
+}
+
 // change is the request for a new place and register, the latter with the time that it has, or with
 // the present one if it is told.
 type change struct {

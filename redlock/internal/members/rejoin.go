@@ -69,8 +69,36 @@ func (ms *Membership) letWait(r *report, roster *Roster, id string) {
 	m := r.marker.at(ms.nextLifeLocked(roster, id))
 	ms.mu.Unlock()
 	m.incarnation, m.maxTTL = newIncarnation(), roster.quarantine().Milliseconds()
+	ms.letWaitBy(r, m)
+}
+
+func (ms *Membership) letWaitBy(r *report, m marker) {
 	request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: m.rest(), Wait: m.maxTTL})
 	ms.do(ms.nodeOf(r), ms.plain(&request))
+}
+
+// letTornWait lets the masters wait that have lost a part of their keys, and returns the reports of
+// the others. A quarantine is safe whatever was lost: so is what follows it, as for any master that
+// forgot. Whoever knows the cluster begins another life of the member; otherwise that is done when
+// somebody does (lives.doubt).
+func (ms *Membership) letTornWait(reports []report, roster *Roster) []report {
+	if roster == nil {
+		roster = ms.newestTold(reports, nil, true)
+	}
+	return slices.DeleteFunc(reports, func(r report) bool {
+		switch {
+		case !r.isTorn():
+			return false
+		case roster != nil && roster.Cluster == r.place.cluster && roster.Index(r.place.member) >= 0:
+			ms.letWait(&r, roster, r.place.member)
+		default:
+			m := r.marker.at(r.place.forgotten())
+			m.incarnation = newIncarnation()
+			m.maxTTL = max(m.maxTTL, quarantine(ms.LongestTTL()).Milliseconds())
+			ms.letWaitBy(&r, m)
+		}
+		return true
+	})
 }
 
 // letWaitAnew lets a master wait whose marker may not be that of its present life.
