@@ -35,7 +35,7 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		c.servers[0].Stop() // a master that is away keeps nobody from it
 		lock := c.lock(l, "a")
 		time.Sleep(time.Second)
-		taken, err := operator.Journal(journal.Key{}).Force(ctx, "a", "its host burns")
+		taken, err := operator.Journal(journal.Key{}).Force(ctx, "a", "its host burns", nil)
 		require.NoError(t, err)
 		require.NoError(t, taken.Unlogged)
 		assert.Equal(t, lock.Value(), taken.Value)
@@ -48,6 +48,30 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		assert.Equal(t, []string{
 			"forced, p:a, me, its host burns", "lost, p:a, me, a quorum of nodes no longer has it",
 		}, c.log(l))
+	})
+}
+
+// Between an operator's look and its release, the lock goes to the next.
+func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		operator := c.locker()
+		force := func(values ...string) error {
+			_, err := operator.Journal(journal.Key{}).Force(ctx, "a", "gone", values)
+			return err
+		}
+		first := c.lock(c.renewing(), "a")
+		next := c.waiting(c.renewing(), "a")
+		settle()
+		require.ErrorIs(t, force("another"), journal.ErrChanged)
+		require.NoError(t, first.Verify(ctx))
+		require.NoError(t, force("another", first.Value()), "the next one has it now")
+		second := <-next
+		require.ErrorIs(t, force(first.Value()), journal.ErrChanged)
+		require.NoError(t, second.Verify(ctx), "nobody meant it")
+		c.set("a", "what a minority has", time.Minute, 2)
+		require.NoError(t, force(second.Value()))
+		assert.Equal(t, []byte("what a minority has"), c.do(2, "GET", "a"), "it is another attempt's")
+		require.NoError(t, force("free"), "and nobody holds it")
 	})
 }
 
@@ -120,7 +144,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 			}
 			for range 20 {
 				lock := c.lock(l, "a")
-				taken, err := l.Journal(journal.Key{}).Force(ctx, "a", "")
+				taken, err := l.Journal(journal.Key{}).Force(ctx, "a", "", nil)
 				require.NoError(t, err)
 				if refused != "ZPOPMIN" { // which is needed once the log is full
 					require.ErrorContains(t, taken.Unlogged, "NOPERM")

@@ -187,11 +187,13 @@ func (l *Locker) readTerms(ctx context.Context, name string, since int64, most i
 //
 // The log of the nodes gets an entry of it: `redlock log` shows that.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	_, err := l.forceUnlock(ctx, name, "")
+	_, err := l.forceUnlock(ctx, name, "", nil)
 	return err
 }
 
-func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.Taken, err error) {
+// forceUnlock takes a lock away if it has one of the values, or whoever holds it if there are none.
+// The masters compare, so a holder that got the lock meanwhile keeps it: [journal.ErrChanged].
+func (l *Locker) forceUnlock(ctx context.Context, name, why string, values []string) (f journal.Taken, err error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
 		return f, err
@@ -219,11 +221,14 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string) (f journal.T
 		}
 	}
 	r := l.rounds.New(&round.Spec{
-		Request: wire.Force(key, l.config.grace(timeout)), Meaning: wire.Any, Rule: quorum.DecideHeld, Replies: take,
+		Request: wire.Force(key, l.config.grace(timeout), values...), Meaning: wire.Forced, Rule: quorum.DecideHeld, Replies: take,
 	})
 	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
 	r.Send(l.clock.Now().Add(timeout), 0)
 	v, ended := l.verdict(ctx, r)
+	if v == quorum.Denied {
+		return f, fmt.Errorf("redlock: force-unlock %q: %w", name, journal.ErrChanged)
+	}
 	if v != quorum.Won {
 		return f, roundError(r, "force-unlock", name, ErrNoQuorum, nil).endedBy(ended)
 	}

@@ -32,7 +32,8 @@ in which term, and of all of them who waits.
 With --json, value and owner are those of the majority; of a semaphore, look at permits. since is
 when the lock was asked for (empty: unknown), and waited says that it may have waited since then.
 probably is such an entry if too few masters answer, otherwise null. term is the holder's (0: it does
-not lead). A ttl_ms of -1 is a key that does not expire.
+not lead). A ttl_ms of -1 is a key that does not expire. digest names what is there
+for a release by force on the dashboard, which takes nothing else.
 
 Exit status: 0; 69 if too few masters answer; 78 if the name is that of a key that is no string; 64
 for a wrong command line.`,

@@ -65,8 +65,8 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 			w := watcher{lister: l, clock: clock.System()}
 			c := top.Config{Title: prose.Printable(strings.Join(append([]string{"redlock top"}, args...), " ")), Interval: interval, Look: w.look}
 			if allowForce {
-				c.Force = func(ctx context.Context, name, reason string) (survey.Release, error) {
-					return survey.Force(ctx, l.Locker, nodes.KeyPrefix, name, reason)
+				c.Force = func(ctx context.Context, name, digest, reason string) (survey.Release, error) {
+					return survey.Force(ctx, l.Locker, nodes.KeyPrefix, name, digest, reason)
 				}
 			}
 			return top.Show(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), c)

@@ -36,8 +36,10 @@ It deletes no key that does not expire or is no string: that is no lock, but som
 With --json, known_by is when the holder knows (empty if nobody held it), and logged says that a
 majority has noted it.
 
-Exit status: 0 if a majority of the masters no longer holds the lock; 1 if it is no lock; 69 if too
-few answer; 64 without --force or --reason, and for the name of a semaphore.`,
+It deletes what it prints: if somebody else gets the lock in the same moment, it stays.
+
+Exit status: 0 if a majority of the masters no longer holds the lock; 1 if it is no lock, or another
+one holds it by then; 69 if too few answer; 64 without --force or --reason, and for the name of a semaphore.`,
 		Example: `  redlock inspect nightly
   redlock unlock --force --reason host7-is-gone nightly`,
 		Args: oneName("unlock"),
@@ -65,7 +67,7 @@ func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, outpu
 		return err
 	}
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	r, err := survey.Force(cmd.Context(), locker, nodes.KeyPrefix, name, reason)
+	r, err := survey.Force(cmd.Context(), locker, nodes.KeyPrefix, name, "", reason)
 	if errors.Is(err, survey.ErrSemaphore) {
 		err = cli.Usagef("%w", err)
 	}

@@ -100,8 +100,8 @@ func (s *script) log(context.Context) (survey.Events, error) {
 	return survey.Events{Complete: true, Events: s.events}, nil
 }
 
-func (s *script) force(_ context.Context, name, reason string) (survey.Release, error) {
-	s.reason.Store(reason)
+func (s *script) force(_ context.Context, name, digest, reason string) (survey.Release, error) {
+	s.reason.Store(reason + " " + digest)
 	return survey.Release{Inspection: survey.Inspection{Name: name}, KnownBy: "2026-01-01T00:00:00Z", Logged: true}, s.err
 }
 
@@ -268,7 +268,7 @@ func TestAForcedReleaseNeedsALoginTheNameAndAReason(t *testing.T) {
 	d := open(t, s, Config{AllowForce: true, Login: loggedIn})
 	post := func(target, confirm, reason, password, origin string) *httptest.ResponseRecorder {
 		return do(d, "POST", target, func(r *http.Request) {
-			r.PostForm = url.Values{"confirm": {confirm}, "reason": {reason}}
+			r.PostForm = url.Values{"confirm": {confirm}, "reason": {reason}, "digest": {"seen"}}
 			r.SetBasicAuth("ann", password)
 			r.Header.Set("Sec-Fetch-Site", origin)
 		})
@@ -288,12 +288,25 @@ func TestAForcedReleaseNeedsALoginTheNameAndAReason(t *testing.T) {
 	assert.Nil(t, s.reason.Load())
 	w := post("/force?name=x%0A", `x\n`, "gone", "right", "same-origin")
 	assert.Equal(t, http.StatusSeeOther, w.Code)
-	assert.Equal(t, "gone (ann, by redlock serve)", s.reason.Load())
+	assert.Equal(t, "gone (ann, by redlock serve) seen", s.reason.Load())
 	page := do(d, "GET", "/"+w.Header().Get("Location"), func(r *http.Request) { r.SetBasicAuth("ann", "right") }).Body.String()
 	assert.Contains(t, page, "knows by 2026-01-01T00:00:00Z")
 	assert.NotContains(t, strings.Join(resultIn(url.Values{"known": {"call 555"}}), ""), "555", "an address says nothing else")
 	w = post("/api/v1/unlock?name=x%0A", "", "why", "right", "same-origin")
 	assert.Contains(t, w.Body.String(), `"logged": true`)
+	w = do(d, "POST", "/api/v1/unlock?name=x", func(r *http.Request) {
+		r.PostForm = url.Values{"reason": {"gone"}}
+		r.SetBasicAuth("ann", "right")
+	})
+	assert.Equal(t, http.StatusBadRequest, w.Code, "whatever was seen")
+	s.err = &survey.ChangedError{Now: held("x", "the next one")}
+	w = post("/api/v1/unlock?name=x", "", "gone", "right", "same-origin")
+	assert.Equal(t, http.StatusConflict, w.Code)
+	assert.Contains(t, w.Body.String(), "is held by the next one")
+	assert.Contains(t, w.Body.String(), `"now": {`)
+	w = post("/force?name=x", "x", "gone", "right", "same-origin")
+	assert.Equal(t, http.StatusConflict, w.Code)
+	assert.Contains(t, w.Body.String(), "is held by the next one")
 	for err, status := range map[error]int{redlock.ErrNoQuorum: http.StatusServiceUnavailable, survey.ErrSemaphore: http.StatusConflict} {
 		s.err = err
 		assert.Equal(t, status, post("/force?name=x%0A", `x\n`, "gone", "right", "same-origin").Code)

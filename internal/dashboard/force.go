@@ -33,7 +33,7 @@ func (d *Dashboard) forceForm(w http.ResponseWriter, r *http.Request) {
 		d.fail(w, r, http.StatusBadRequest, fmt.Sprintf("Nothing was released: %q was typed, and the lock is %q.", prose.Printable(typed), prose.Printable(name)))
 		return
 	}
-	released, status, err := d.force(r, name, r.PostFormValue("reason"))
+	released, status, err := d.force(r, name)
 	if err != nil {
 		d.fail(w, r, status, "Nothing was released: "+prose.Readable(err.Error()))
 		return
@@ -48,29 +48,41 @@ func (d *Dashboard) forceForm(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// apiUnlock is the same for programs: the name in the address, and the reason.
+// apiUnlock is the same for programs: the name in the address, and the rest in the body. If the lock
+// has changed, the answer has the inspection of it as it is.
 func (d *Dashboard) apiUnlock(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-	released, status, err := d.force(r, r.URL.Query().Get("name"), r.PostFormValue("reason"))
-	if err != nil {
+	released, status, err := d.force(r, r.URL.Query().Get("name"))
+	var changed *survey.ChangedError
+	switch {
+	case errors.As(err, &changed):
+		writeJSON(w, status, struct {
+			Error string            `json:"error"`
+			Now   survey.Inspection `json:"now"`
+		}{prose.Readable(err.Error()), changed.Now})
+		return
+	case err != nil:
 		apiError(w, status, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, released)
 }
 
-// force takes a lock away. The log tells who did.
-func (d *Dashboard) force(r *http.Request, name, reason string) (released survey.Release, status int, err error) {
-	reason = strings.TrimSpace(reason)
+// force takes away what was seen of a lock, and named by its digest: whoever has got it since keeps
+// it. The log tells who did.
+func (d *Dashboard) force(r *http.Request, name string) (released survey.Release, status int, err error) {
+	digest, reason := r.PostFormValue("digest"), strings.TrimSpace(r.PostFormValue("reason"))
 	switch {
 	case name == "" || len(name) > longestName:
 		return released, http.StatusBadRequest, fmt.Errorf("%w: the name of a lock has 1 to %d bytes", errBadRequest, longestName)
 	case reason == "" || len(reason) > longestReason:
 		return released, http.StatusBadRequest, fmt.Errorf("give a reason, of at most %d bytes: the log shows it to those who wonder", longestReason)
+	case digest == "":
+		return released, http.StatusBadRequest, errors.New("give the digest that the inspection of the lock has: nothing but what was seen is released")
 	}
 	reason += fmt.Sprintf(" (%s, by redlock serve)", cmp.Or(userOf(r), "somebody"))
 	err = errors.Join(d.watch.do(r.Context(), func(ctx context.Context) {
-		released, err = d.watch.source.force(ctx, name, reason)
+		released, err = d.watch.source.force(ctx, name, digest, reason)
 		d.watch.forget(name)
 	}), err)
 	switch {

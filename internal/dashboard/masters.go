@@ -54,6 +54,6 @@ func (m *masters) log(ctx context.Context) (survey.Events, error) {
 	return survey.Events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}, err
 }
 
-func (m *masters) force(ctx context.Context, name, reason string) (survey.Release, error) {
-	return survey.Force(ctx, m.lister.Locker, m.lister.KeyPrefix, name, reason)
+func (m *masters) force(ctx context.Context, name, digest, reason string) (survey.Release, error) {
+	return survey.Force(ctx, m.lister.Locker, m.lister.KeyPrefix, name, digest, reason)
 }

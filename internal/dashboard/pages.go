@@ -351,6 +351,7 @@ type lockContent struct {
 	Nodes  []lockNode
 	Log    []logRow
 	Action string // where the form goes; empty: there is no form
+	Target string // what the form releases
 	Result []string
 }
 
@@ -391,7 +392,10 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 		}
 	}
 	if p.Force && e.NoLock == "" && (e.Kind != survey.KindSemaphore || e.Verdict != "free") {
-		content.Action = "force?" + url.Values{"name": {name}}.Encode()
+		content.Action, content.Target = "force?"+url.Values{"name": {name}}.Encode(), "what masters have of it, as nobody is known to hold it."
+		if e.Verdict == "held" {
+			content.Target = "the lock of " + e.Holder() + "."
+		}
 	}
 	content.Result = resultIn(q)
 	p.Content = content

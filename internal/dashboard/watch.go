@@ -54,7 +54,7 @@ type source interface {
 	inspect(ctx context.Context, names []string, maySemaphore func(string) bool) ([]survey.Inspection, error)
 	members(ctx context.Context) (survey.Members, error)
 	log(ctx context.Context) (survey.Events, error)
-	force(ctx context.Context, name, reason string) (survey.Release, error)
+	force(ctx context.Context, name, digest, reason string) (survey.Release, error)
 	close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -55,9 +56,14 @@ type Journal struct {
 	// few did to have all of them.
 	Read func(ctx context.Context) ([]Entry, error)
 
-	// Force is ForceUnlock of a *redlock.Locker, with a reason for the log.
-	Force func(ctx context.Context, name, why string) (Taken, error)
+	// Force is ForceUnlock of a *redlock.Locker, with a reason for the log. If values are given, it
+	// takes away none but these, of which masters have told, and returns [ErrChanged] if a quorum
+	// has others.
+	Force func(ctx context.Context, name, why string, values []string) (Taken, error)
 }
+
+// ErrChanged says that a lock has another holder than the one from which it was to be taken.
+var ErrChanged = errors.New("its holder has changed meanwhile")
 
 // Taken is what a forced release took from its holder.
 type Taken struct {

@@ -20,6 +20,7 @@ type Inspection struct {
 	Value   string `json:"value"`
 	Owner   string `json:"owner"`
 	Tenure
+	Digest  string           `json:"digest"` // of what a release by force would take away
 	Quorum  int              `json:"quorum"`
 	Members int              `json:"members"` // of which that is a majority
 	Nodes   []NodeInspection `json:"nodes"`
@@ -80,6 +81,7 @@ func (a *Answers) Inspection() Inspection {
 	if i.Verdict == "unknown" {
 		i.Probably = probably(&a.Status, a.at)
 	}
+	i.Digest = i.digest()
 	return i
 }
 

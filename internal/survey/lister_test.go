@@ -117,3 +117,74 @@ func TestAnswersOfMoreMastersThanBeforeAreTakenTogether(t *testing.T) {
 		}
 	}
 }
+
+// Whoever decides looks at what is there then; and acts on what is there later.
+func TestAForcedReleaseTakesWhatWasSeen(t *testing.T) {
+	c := redlocktest.Start(t, 3)
+	locker, operator := c.Locker(t, redlock.WithNodeTimeout(10*time.Second)), c.Locker(t, redlock.WithNodeTimeout(10*time.Second))
+	look := func(name string) Inspection {
+		told, err := Ask(t.Context(), operator, name)
+		require.NoError(t, err)
+		return told.Inspection()
+	}
+	force := func(seen *Inspection) (Release, error) {
+		return Force(t.Context(), operator, "", seen.Name, seen.Digest, "gone")
+	}
+	acquire := func(name string) *redlock.Lock {
+		lock, err := locker.Lock(t.Context(), name)
+		require.NoError(t, err)
+		return lock
+	}
+	read := func(name string) *redlock.Lock {
+		lock, err := locker.RLock(t.Context(), name)
+		require.NoError(t, err)
+		return lock
+	}
+	var changed *ChangedError
+
+	free := look("x")
+	first := acquire("x")
+	_, err := force(&free)
+	require.ErrorAs(t, err, &changed, "it was free")
+	seen := look("x")
+	require.NoError(t, first.Unlock(t.Context()))
+	_, err = force(&seen)
+	require.ErrorAs(t, err, &changed, "it is free by now")
+	assert.Equal(t, "free", changed.Now.Verdict)
+	second := acquire("x")
+	_, err = force(&seen)
+	require.ErrorAs(t, err, &changed)
+	assert.Equal(t, second.Value(), changed.Now.Value)
+	require.NoError(t, second.Verify(t.Context()))
+	seen = look("x")
+	r, err := force(&seen)
+	require.NoError(t, err)
+	assert.Equal(t, second.Value(), r.Value)
+	require.ErrorIs(t, second.Verify(t.Context()), redlock.ErrLost)
+
+	reader := read("shared")
+	seen = look("shared")
+	assert.Equal(t, seen.Digest, look("shared").Digest)
+	other := read("shared")
+	_, err = force(&seen)
+	require.ErrorAs(t, err, &changed, "one that was not seen reads, too")
+	seen = look("shared")
+	_, err = force(&seen)
+	require.NoError(t, err)
+	for _, lock := range []*redlock.Lock{reader, other} {
+		require.ErrorIs(t, lock.Verify(t.Context()), redlock.ErrLost)
+	}
+
+	s, err := locker.Semaphore("s", 1)
+	require.NoError(t, err)
+	permit, err := s.TryAcquire(t.Context())
+	require.NoError(t, err)
+	all := look("s")
+	assert.Equal(t, all.Permits[0].Digest(), func() string { p := look("s#1"); return p.Digest }(), "as top shows it, and as the page does")
+	require.NoError(t, permit.Unlock(t.Context()))
+	permit, err = s.TryAcquire(t.Context())
+	require.NoError(t, err)
+	_, err = Force(t.Context(), operator, "", "s#1", all.Permits[0].Digest(), "gone")
+	require.ErrorAs(t, err, &changed)
+	require.NoError(t, permit.Unlock(t.Context()))
+}

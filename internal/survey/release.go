@@ -2,8 +2,11 @@ package survey
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +29,66 @@ type Release struct {
 // ErrSemaphore says that a name is that of a semaphore, which is no lock: its permits are.
 var ErrSemaphore = errors.New("is a semaphore")
 
-// Force deletes a lock on every master, whoever holds it, and has the masters note the reason. If
-// it fails, and any master has told of the lock, the Release has its Nodes. The error is that of
-// the deletion, [ErrSemaphore], or says that the name is that of somebody's data.
-func Force(ctx context.Context, locker *redlock.Locker, prefix, name, reason string) (r Release, err error) {
+// ChangedError says that a lock is not any more what it was when somebody decided to take it away.
+type ChangedError struct{ Now Inspection }
+
+// Error says who holds it.
+func (e *ChangedError) Error() string {
+	return "it has changed since it was looked at: " + e.Now.sentence()
+}
+
+// seen returns what a release by force may take away, as the inspection tells it: the value that is
+// held, or all that is there if none is. It is never empty.
+func (i *Inspection) seen() (values []string) {
+	if i.Verdict == "held" {
+		return []string{i.Value}
+	}
+	for _, n := range i.Nodes {
+		if n.TTLMillis != 0 && !slices.Contains(values, n.Value) {
+			values = append(values, n.Value)
+		}
+	}
+	slices.Sort(values)
+	if len(values) == 0 {
+		return []string{""}
+	}
+	return values
+}
+
+// digest names what is seen without telling it: with the values, anyone could release the lock.
+// Readers have one value in common, so theirs count as well.
+func (i *Inspection) digest() string {
+	values := i.seen()
+	for _, r := range i.Readers { // in order
+		values = append(values, r.Value)
+	}
+	return digestOf(values...)
+}
+
+func digestOf(values ...string) string {
+	all := sha256.New()
+	for _, value := range values {
+		fmt.Fprintf(all, "%d:%s", len(value), value)
+	}
+	return hex.EncodeToString(all.Sum(nil)[:16])
+}
+
+// Digest is that of an inspection of the permit; empty if nobody has it.
+func (h *Holding) Digest() string {
+	if h.Verdict != "held" {
+		return ""
+	}
+	return digestOf(h.Value)
+}
+
+// Force deletes a lock on every master, and has the masters note the reason. If a digest is given,
+// it deletes nothing but what an inspection with that digest has told. Without one it deletes what
+// it finds, and tells, whoever holds it. The masters compare: what has changed in the last moment
+// stays, but for readers that have just come.
+//
+// If it fails, and any master has told of the lock, the Release has its Nodes. The error is that of
+// the deletion, [ErrSemaphore], a [*ChangedError], or says that the name is that of somebody's data.
+func Force(ctx context.Context, locker *redlock.Locker, prefix, name, digest, reason string) (r Release, err error) {
 	// Delete the lock even if its status is unknown: the error of the deletion says more.
 	told, err := Ask(ctx, locker, name)
 	if len(told.Status.Nodes) == 0 {
@@ -42,7 +101,14 @@ func Force(ctx context.Context, locker *redlock.Locker, prefix, name, reason str
 	if r.Kind == KindSemaphore && r.Verdict == "free" {
 		return r, fmt.Errorf("%q %w: give the name of one of its permits, such as %q", name, ErrSemaphore, r.Permits[0].Name)
 	}
-	taken, err := locker.Journal(journal.Key{}).Force(ctx, name, reason)
+	if digest != "" && digest != r.Digest {
+		return r, &ChangedError{r.Inspection}
+	}
+	taken, err := locker.Journal(journal.Key{}).Force(ctx, name, reason, r.seen())
+	if errors.Is(err, journal.ErrChanged) {
+		now, _ := Ask(ctx, locker, name) //nolint:errcheck // then nobody knows who holds it
+		return r, &ChangedError{now.Inspection()}
+	}
 	r.Left, r.Unlogged, r.Released = taken.Left, taken.Unlogged, err == nil
 	if r.Logged = err == nil && taken.Value != "" && taken.Unlogged == nil; taken.Value != "" {
 		r.KnownBy = clock.System().Wall().Add(r.Left).UTC().Format(time.RFC3339)

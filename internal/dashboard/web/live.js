@@ -37,12 +37,18 @@
     }
   }
 
+  // isTyped says whether somebody has begun to fill in a form: from then on it stays as it was shown,
+  // also what it names to be released.
+  const isTyped = (form) =>
+    [...form.elements].some((field) =>
+      field.options ? [...field.options].some((o) => o.selected !== o.defaultSelected) : field.value !== (field.defaultValue ?? field.value));
+
   function update(has, wanted) {
     if (has.nodeType !== Node.ELEMENT_NODE) {
       if (has.nodeValue !== wanted.nodeValue) has.nodeValue = wanted.nodeValue;
       return;
     }
-    if (has.dataset.keep) return;
+    if (has.dataset.keep && isTyped(has)) return;
     for (const { name } of [...has.attributes]) if (!wanted.hasAttribute(name)) has.removeAttribute(name);
     for (const { name, value } of wanted.attributes) if (has.getAttribute(name) !== value) has.setAttribute(name, value);
     morph(has, wanted);

@@ -214,6 +214,25 @@ func TestAForcedReleaseIsTypedAndItsReasonIsInTheLog(t *testing.T) {
 	p.shows("host7 is gone (ann, by redlock serve)")
 }
 
+// What a form names is what was shown when somebody began to fill it in.
+func TestAFormReleasesWhatWasShownWhenItWasFilledIn(t *testing.T) {
+	w := open(t, 3, dashboard.WithLogin(login), dashboard.WithForce())
+	first := w.lock("x", redlock.WithOwner("first"))
+	p := w.tab("lock?name=x", 1000, 900, call(network.Enable, network.EnableParams{}), as("ann", "correct horse"))
+	p.shows("the lock of first")
+	require.NoError(t, first.Unlock(t.Context()))
+	second := w.lock("x", redlock.WithOwner("second"))
+	p.shows("the lock of second") // nobody has typed anything
+	p.types("#confirm", "x")
+	require.NoError(t, second.Unlock(t.Context()))
+	third := w.lock("x", redlock.WithOwner("third"))
+	p.shows("is held by third")
+	p.types("#reason", "second is gone"+kb.Enter)
+	p.shows("Nothing was released: it has changed since it was looked at")
+	p.without("409 (Conflict)")
+	require.NoError(t, third.Verify(t.Context()))
+}
+
 func TestNobodyReleasesAnythingWithoutALogin(t *testing.T) {
 	w := open(t, 3, dashboard.WithLogin(login), dashboard.WithForce())
 	lock := w.lock("x")

@@ -70,7 +70,7 @@ func Logged() pipeline.Request {
 func ReadTexts(reply any) []string { return readTexts(reply) }
 
 // ReadForced reads the answer to [Force]: what the node held, and for how long it would have, less
-// than 0 if that did not expire. The value is empty if it held nothing.
+// than 0 if that did not expire. The value is empty if nothing was taken away.
 func ReadForced(reply any) (value string, left time.Duration) {
 	answers, _ := reply.([]any)
 	if len(answers) != 2 {

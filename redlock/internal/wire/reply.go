@@ -23,6 +23,7 @@ const (
 	Released                // to [Release], [Semaphore.GiveBack]
 	Yes                     // to a script that returns 1 if the key was ours
 	Raised                  // to [Raise]
+	Forced                  // to [Force]: a value that was not meant refuses
 	Any                     // every answer grants
 	None                    // every answer refuses
 )
@@ -42,6 +43,11 @@ func (m Meaning) Vote(answer any) quorum.Vote {
 		return yes(answer)
 	case Yes:
 		return yes(answer)
+	case Forced:
+		if answers, _ := answer.([]any); len(answers) > 2 {
+			return quorum.Refused
+		}
+		return quorum.Granted
 	case Any:
 		return quorum.Granted
 	case None:

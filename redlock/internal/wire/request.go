@@ -144,11 +144,14 @@ func Retain(keys []string, value string, grace time.Duration, process string, an
 	return r
 }
 
-// Force returns a request that takes a key from whoever holds it. [ReadForced] reads the answer.
-func Force(key string, grace time.Duration) pipeline.Request {
-	return pipeline.Request{
-		Script: forceScript, Words: pipeline.On([]string{key}, grace.Milliseconds()), Key: key, Accept: isArray,
+// Force returns a request that takes a key away if it has one of the values, or whoever holds it if
+// none is given. [Forced] and [ReadForced] read the answer.
+func Force(key string, grace time.Duration, values ...string) pipeline.Request {
+	args := []any{grace.Milliseconds()}
+	for _, value := range values {
+		args = append(args, value)
 	}
+	return pipeline.Request{Script: forceScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isArray}
 }
 
 // Verify returns a request that asks whether all keys hold the value. [Yes] reads the answer.

@@ -115,9 +115,12 @@ func (m *model) reasoned(reason string) tea.Cmd {
 	}
 	m.question, m.releasing, m.says = nothing, true, "Releasing…"
 	m.input.Blur()
-	name := m.target.Name
+	name, digest := m.target.Name, m.target.Digest()
+	if name == m.before.Name {
+		digest = m.before.Digest
+	}
 	return m.do(func(ctx context.Context) tea.Msg {
-		r, err := m.Force(ctx, name, reason)
+		r, err := m.Force(ctx, name, digest, reason)
 		return released{r, err}
 	})
 }

@@ -26,8 +26,8 @@ type Config struct {
 	// Look asks about all locks and the masters, or about one lock, if a name is given.
 	Look func(ctx context.Context, name string) Snapshot
 
-	// Force takes a lock away from its holder. Nil if nobody may.
-	Force func(ctx context.Context, name, reason string) (survey.Release, error)
+	// Force takes a lock away, see [survey.Force]. Nil if nobody may.
+	Force func(ctx context.Context, name, digest, reason string) (survey.Release, error)
 }
 
 // model is what the terminal shows, and what keys do to it. Only one look is under way: with its

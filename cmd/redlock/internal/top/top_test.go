@@ -99,8 +99,8 @@ func play(t *testing.T, width, height int) *played {
 			}
 			return s
 		},
-		Force: func(_ context.Context, name, reason string) (survey.Release, error) {
-			p.force = append(p.force, name+": "+reason)
+		Force: func(_ context.Context, name, digest, reason string) (survey.Release, error) {
+			p.force = append(p.force, strings.TrimSpace(digest+" "+name+": "+reason))
 			return survey.Release{Inspection: survey.Inspection{Verdict: "held"}, KnownBy: "2026-05-04T12:31:33Z", Left: 28 * time.Second}, p.err
 		},
 	})
@@ -334,6 +334,7 @@ func TestTheChosenLockStaysChosenAmongManyThatComeAndGo(t *testing.T) {
 }
 
 func TestALockIsTakenFromItsHolderOnceItsNameAndAReasonAreTyped(t *testing.T) {
+	permit := survey.Holding{Verdict: "held", Value: "one"}
 	for _, c := range []struct {
 		keys, says string
 		force      []string
@@ -346,7 +347,7 @@ func TestALockIsTakenFromItsHolderOnceItsNameAndAReasonAreTyped(t *testing.T) {
 		{"enter u orders/42 enter gone esc", "Nothing was released: cancelled.", nil},
 		{"end enter u orders/\\x1b[2J\\u202e日本 enter gone enter", "Released", []string{"orders/\x1b[2J\u202e日本: gone"}},
 		{"end up enter u orders/pool enter", `Nothing was released: "orders/pool" was typed, and not "orders/pool#1".`, nil},
-		{"end up enter u orders/pool#1 enter gone enter", "Released", []string{"orders/pool#1: gone"}},
+		{"end up enter u orders/pool#1 enter gone enter", "Released", []string{permit.Digest() + " orders/pool#1: gone"}},
 		{"u", "Lock 1 of 5", nil}, // nobody has looked at it
 		{"enter ? u ?", "orders/42", nil},
 	} {
