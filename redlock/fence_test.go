@@ -218,6 +218,41 @@ func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 	}
 }
 
+// After two changes of members, no master need have a counter of the lock before: the clock of the
+// one that is left takes its place, and the removed ones may have been ahead of it. (docs/fencing.md)
+func TestTokensAreInOrderAfterTwoChangesOfMembersIfClocksAgree(t *testing.T) {
+	for _, test := range []struct {
+		maxTTL  time.Duration
+		removed time.Duration // how far the clocks of the removed masters are ahead of the one that is left
+		clients time.Duration // how far the first client's clock is ahead of the masters', and the second's behind
+		inOrder bool
+	}{
+		{time.Minute, 0, time.Hour, true},
+		{time.Minute, 39 * time.Second, time.Hour, true},
+		{time.Minute, 42 * time.Second, time.Hour, false}, // no smaller difference does it
+		{time.Minute, -time.Hour, time.Hour, true},
+		{30 * time.Second, 9 * time.Second, time.Hour, true},
+		{30 * time.Second, 12 * time.Second, time.Hour, false},
+		{time.Minute, 59 * time.Second, 0, true},
+		{time.Minute, time.Hour, 0, false},
+	} {
+		runBubble(t, fmt.Sprint(test), 3, func(t *testing.T, c *cluster) {
+			c.limit(test.maxTTL)
+			c.servers[0].SetClock(test.removed, 1)
+			c.servers[1].SetClock(test.removed, 1)
+			ahead, behind := c.fencing(test.clients), c.fencing(-test.clients)
+			time.Sleep(3 * test.maxTTL)
+			first := c.lock(ahead, "a")
+			c.unlock(first)
+			c.change(behind, remove(0))
+			c.change(behind, remove(1))
+			second := c.lock(behind, "a")
+			assert.Equal(t, test.inOrder, second.Fence() > first.Fence(), "%v later", time.Duration(second.Fence()-first.Fence())*time.Microsecond)
+			c.unlock(second)
+		})
+	}
+}
+
 // It is far ahead, or cannot be read.
 func TestACounterThatIsNoGuideBeginsAgain(t *testing.T) {
 	const key = "redquorum:fence:a"
