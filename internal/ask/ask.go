@@ -104,7 +104,7 @@ func TimeOf(reply any) (time.Time, bool) {
 func Fields(reply any, fields map[string]string) {
 	for line := range strings.Lines(Text(reply)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
+			fields[pipeline.PrintableLine(name)] = pipeline.PrintableLine(value)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (p *persistence) takeConfig(reply any) bool {
 func (p *persistence) takeTrial(reply any) bool {
 	text, ok := reply.([]byte)
 	if p.refusal == "" {
-		p.refusal = string(text)
+		p.refusal = PrintableLine(string(text))
 	}
 	return ok || reply == "OK"
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -164,7 +165,7 @@ func optional(use func(reply any) bool, words Words) step {
 func info(section string, take func(text string)) step {
 	return optional(func(reply any) bool {
 		text, ok := reply.([]byte)
-		take(string(text))
+		take(printableLines(string(text)))
 		return ok
 	}, Command("INFO", section))
 }
@@ -196,12 +197,25 @@ var errHidden = errors.New("the server's error is not shown because it repeats t
 // command that it does not know, and truncates them.
 func hidePassword(err error, password string) error {
 	switch {
-	case password == "" || !strings.Contains(err.Error(), password[:min(len(password), 4)]):
+	case password == "" || !strings.Contains(err.Error(), Printable(beginning(password))):
 		return err
 	case errors.Is(err, ErrAuth):
 		return fmt.Errorf("%w: %w", ErrAuth, errHidden)
 	}
 	return errHidden
+}
+
+// beginning returns the first characters of a password, in 4 bytes or one character.
+func beginning(password string) string {
+	n := 0
+	for n < len(password) {
+		_, size := utf8.DecodeRuneInString(password[n:])
+		if n > 0 && n+size > 4 {
+			break
+		}
+		n += size
+	}
+	return password[:n]
 }
 
 // kill ends the previous connection at the server if it is still the same server. A restarted
@@ -233,7 +247,7 @@ func (c *conn) exchange(steps []step) error {
 	var failed error
 	var denied redis.Error
 	for _, s := range steps {
-		reply, err := c.redis.Receive()
+		reply, err := c.receive()
 		var words redis.Error
 		switch {
 		case err != nil && !errors.As(err, &words):

@@ -50,7 +50,7 @@ func TestProductVersionAndRunIDAreReported(t *testing.T) {
 		{"garnet_version:1.0.48\nredis_mode:standalone\nrun_id:a\n", "garnet 1.0.48", "a"},
 		{"redis_version:7.2.4\nserver_name:SomethingElse\nrun_id:a\n", "somethingelse 7.2.4", "a"},
 		{"valkey_version:9.1.2\nredis_version:8.0.0\nserver_name:SomethingElse\nrun_id:a\n", "somethingelse 8.0.0", "a"},
-		{"redis_version:7\xff\n", "redis 7\uFFFD", ""}, // a label of metrics must be UTF-8
+		{"redis_version:7\xff\x1b]0;x\a\u202e\n", `redis 7\xff\x1b]0;x\a\u202e`, ""}, // a label of metrics must be UTF-8
 		{"run_id:a\n", " ", "a"},
 		// Its master_replid stands in for the run id. In other products, a master_replid outlives
 		// the process, so it does not reveal a restart.

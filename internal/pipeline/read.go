@@ -19,7 +19,7 @@ func (n *Node) read(c *conn) error {
 	var answers []answer
 	var outcomes []outcome
 	for {
-		reply, err := c.redis.Receive()
+		reply, err := c.receive()
 		if err != nil && !isReply(err) {
 			return connectionLost(err)
 		}
@@ -91,7 +91,7 @@ func (c *conn) matchTogetherLocked(calls int, a answer, outcomes []outcome) ([]o
 				part.reply = parts[i : i+1]
 			}
 			if words, failed := parts[i].(redis.Error); failed {
-				part = answer{err: unwrapped(words)}
+				part = answer{err: unwrapped(printableError(words))}
 			}
 		}
 		c.pending.at(0).alone = hasCode(a.err, "NOPERM")

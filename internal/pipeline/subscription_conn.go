@@ -48,7 +48,7 @@ func (s *Subscription) giveUp(c *conn, err error) {
 // read hands the messages to the Listener until the connection ends.
 func (s *Subscription) read(c *conn) error {
 	for {
-		reply, err := c.redis.Receive()
+		reply, err := c.receive()
 		if err != nil && !isReply(err) {
 			return connectionLost(err)
 		}

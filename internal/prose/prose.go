@@ -2,6 +2,7 @@
 package prose
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 )
 
 // Plural returns a number with a noun: "1 master", "3 masters".
@@ -41,10 +43,36 @@ func Span(d time.Duration) string {
 }
 
 // WriteJSON writes a value as one indented JSON object.
+// A terminal that shows it obeys nothing of it.
 func WriteJSON[T any](w io.Writer, value T) error {
-	encoder := json.NewEncoder(w)
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(graphicJSON(b.Bytes()))
+	return err
+}
+
+// graphicJSON escapes what is not graphic: strings are the same to a program, and the rest of JSON
+// is ASCII.
+func graphicJSON(text []byte) []byte {
+	if bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && !strconv.IsGraphic(r) }) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch high, low := utf16.EncodeRune(r); {
+		case r == '\n' || strconv.IsGraphic(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }
 
 // Printable escapes a text that anybody may have stored, so that a terminal shows it and does not

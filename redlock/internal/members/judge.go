@@ -38,8 +38,12 @@ func serverOf(id pipeline.Identity, maxTTL time.Duration) server {
 }
 
 // isWord reports whether a text can be part of a marker and be read back.
-func isWord(text string) bool {
-	return text != "" && len(text) <= maxWord && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+func isWord(text string) bool { return len(text) <= maxWord && isGraphic(text) }
+
+// isGraphic reports whether a text is of the characters of ASCII that can be seen, as are endpoints
+// of our own.
+func isGraphic(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 const maxWord = 128 // three times the longest one known

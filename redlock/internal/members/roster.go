@@ -209,7 +209,7 @@ func parseRoster(text string) *Roster {
 			break
 		}
 		id, endpoint, ok := strings.Cut(word, "=")
-		if !ok || !isWord(id) || endpoint == "" || r.Index(id) >= 0 {
+		if !ok || !isWord(id) || !isGraphic(endpoint) || r.Index(id) >= 0 {
 			return nil
 		}
 		r.Members = append(r.Members, newPeer(id, endpoint))

@@ -167,7 +167,7 @@ func (p *probe) askConfig(ctx context.Context, f *facts) error {
 	return p.askAll(ctx, f, requests, func(reply any) {
 		pairs, _ := reply.([]any)
 		for i := 0; i+1 < len(pairs); i += 2 {
-			f.config[ask.Text(pairs[i])] = ask.Text(pairs[i+1])
+			f.config[ask.Text(pairs[i])] = pipeline.PrintableLine(ask.Text(pairs[i+1]))
 		}
 	})
 }

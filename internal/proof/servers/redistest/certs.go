@@ -17,10 +17,10 @@ import (
 
 // Authority signs certificates for servers on [Host] and for clients.
 type Authority struct {
-	tb    testing.TB
-	cert  *x509.Certificate
-	key   *ecdsa.PrivateKey
-	last  int64 // serial number
+	tb   testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	last int64 // serial number
 
 	File  string   // its certificate
 	Names []string // of the certificates that it issues from now on, in place of [Host]
