@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,18 +22,39 @@ var foreign = [][]any{
 	{"SET", "1e300"},
 	{"SET", "9007199254740991"},
 	{"SET", "nan"},
+	{"SET", "\x00\xff\r\n"},
+	{"SET", "1024"}, // a number of permits
+	{"SET", "5 5"},  // a turn of others
+	{"SET", "1 99999999999999999999"},
+	{"SET", "READERSHOLDTHISLOCKTOGETHE|readers"},
 	{"RPUSH", "1"},
 	{"SADD", "1"},
 	{"HSET", "a", "1"},
 	{"ZADD", 1, "no colon"},
 	{"ZADD", 1, ":"},
+	{"ZADD", "inf", "p:mine"},
+	{"ZADD", "-inf", "mine"},
+	{"ZADD", 9007199254740991, "+p:theirs"},
 	{"XADD", "*", "a", "1"},
 }
 
-// beside lists the keys beside that of the lock "a".
+// beside lists the keys beside those of the lock "a", and of the semaphore "a" with its first slot.
 var beside = []string{
 	"redquorum:fence:a", "redquorum:wait:a", "redquorum:waits:a", "redquorum:adopt:a:mine", "redquorum:adopt:a:other",
-	"redquorum:others:a", "redquorum:terms:a",
+	"redquorum:others:a", "redquorum:terms:a", "redquorum:readers:a", "redquorum:intent:a", "redquorum:permits:a",
+	"redquorum:permit:wait:a", "redquorum:fence:a#1", "redquorum:adopt:a#1:mine", "redquorum:adopt:a#1:other", LogKey,
+}
+
+// besideOf returns those that a script names.
+func besideOf(source []string) (keys []string) {
+	text := code(source...)
+	for _, key := range beside {
+		kind := strings.SplitAfter(key, ":")[1] // the last is that of the key of a script
+		if source[0] == "forget" || key == LogKey || strings.Contains(text, "'redquorum:"+kind) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // spoil puts something foreign under a key.
@@ -53,6 +75,19 @@ type scriptCase struct {
 	source []string
 	after  string // what "a" has afterwards
 	reply  string // how it begins
+}
+
+// on returns the keys that a case is run on, and that of the lock.
+func (c scriptCase) on() (keys []string, lock string) {
+	switch {
+	case strings.HasPrefix(c.source[0], "permit"), strings.HasSuffix(c.name, "permit"):
+		return []string{"a"}, "a#1"
+	case c.source[0] == "forget":
+		return []string{"redquorum:adopt:a:mine"}, "a"
+	case strings.HasPrefix(c.source[0], "log"):
+		return []string{LogKey}, "a"
+	}
+	return []string{"a"}, "a"
 }
 
 func mutexCases() []scriptCase {
@@ -83,6 +118,29 @@ func mutexCases() []scriptCase {
 		{"record", "mine", []any{5, "5 mine", 600000, 256}, []string{"record"}, "mine", "1"},
 		{"recorded", "mine", []any{0, 8}, []string{"recorded"}, "mine", "[mine 60 s ["},
 		{"verify", "mine", []any{"mine"}, []string{"verify"}, "mine", "1"},
+		{"acquire many", "", []any{"mine", 60000, now, 600000}, []string{"acquire_batch"}, "mine", "["},
+		{"release many", "mine", []any{"mine", 50}, []string{"release_batch"}, "", ""},
+		{"raise many", "mine", []any{"mine", now, 600000}, []string{"raise_batch"}, "mine", "["},
+		{"verify many", "mine", []any{"mine"}, []string{"verify_batch"}, "mine", "[1]"},
+		{"forget", "mine", nil, []string{"forget"}, "mine", ""},
+		{"log", "mine", []any{"entry", 256, 600000}, []string{"log"}, "mine", "1"},
+		{"logged", "mine", []any{256}, []string{"logged"}, "mine", "["},
+	}
+}
+
+// permitCases are of the scripts of semaphores. What is before and after is that of the first slot.
+func permitCases() []scriptCase {
+	now := time.Now().UnixMicro()
+	return []scriptCase{
+		{"take", "", []any{"mine", 60000, 50, 1, 1, 0, now, 600000}, []string{"permit"}, "mine", "[1 "},
+		{"take again", "mine", []any{"mine", 60000, 50, 2, 1, 1, now, 600000}, []string{"permit"}, "mine", ""},
+		{"wait, and take", "", []any{"mine", 60000, 1, 1, "p", 0, 100, now, 600000}, []string{"permit_wait"}, "mine", "[1 "},
+		{"wait for a permit", "theirs", []any{"mine", 60000, 2, 1, "p", 0, 100, now, 600000}, []string{"permit_wait"}, "theirs", ""},
+		{"give back", "mine", []any{"mine", 50, 2, 0, 1, "p"}, []string{"permit_release"}, "", "1"},
+		{"give back another's", "theirs", []any{"mine", 50, 2, 0, 1, "p"}, []string{"permit_release"}, "theirs", "0"},
+		{"extend a permit", "mine", []any{"mine", "#1 2 60000"}, extendKinds, "mine", ""},
+		{"heal a permit", "", []any{"mine", "#1 2 60000"}, extendKinds, "mine", "[2]"},
+		{"inspect permits", "mine", nil, []string{"permit_inspect"}, "mine", "["},
 	}
 }
 
@@ -91,11 +149,11 @@ func mutexCases() []scriptCase {
 func sharedCases() []scriptCase {
 	now := time.Now().UnixMicro()
 	return []scriptCase{
-		{"read", "", []any{"mine", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, ""},
+		{"read", "", []any{"mine", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, "1"},
 		{"read again", Marker, []any{"mine", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, ""},
 		{"read beside a reader", Marker, []any{"other", 60000, "", "p", now, 600000}, []string{"shared_acquire"}, Marker, ""},
 		{"read beside a writer", "theirs", []any{"mine", 60000, "1", "p", now, 600000}, []string{"shared_acquire"}, "theirs", ""},
-		{"wait, and read", "", []any{"mine", 60000, 50, "1", "p", 0, 100, "anyone", now, 600000}, []string{"shared_wait"}, Marker, ""},
+		{"wait, and read", "", []any{"mine", 60000, 50, "", "p", 0, 100, "anyone", now, 600000}, []string{"shared_wait"}, Marker, "[1 "},
 		{"wait, and read with others", Marker, []any{"other", 60000, 50, "1", "p", 0, 100, "", now, 600000}, []string{"shared_wait"}, Marker, ""},
 		{"wait beside a writer", "theirs", []any{"mine", 60000, 50, "", "p", 0, 100, "others", now, 600000}, []string{"shared_wait"}, "theirs", ""},
 		{"extend", Marker, []any{"mine", "+60000"}, extendKinds, Marker, ""},
@@ -115,81 +173,124 @@ func sharedCases() []scriptCase {
 	}
 }
 
-// prepare puts "a" into the state before a case. What was spoiled stays so.
+// prepare puts the lock into the state before a case. What was spoiled stays so.
 func (s *server) prepare(test scriptCase, spoiled string) {
 	s.t.Helper()
+	_, lock := test.on()
 	if test.before != "" {
-		s.do("SET", "a", test.before, "PX", 60000)
+		s.do("SET", lock, test.before, "PX", 60000)
+	}
+	if test.before != "" && lock != "a" && spoiled != "redquorum:permits:a" {
+		s.do("SET", "redquorum:permits:a", 2, "PX", 120000)
 	}
 	if test.before == Marker && spoiled != "redquorum:readers:a" {
 		s.do("ZADD", "redquorum:readers:a", time.Now().UnixMilli()+60000, "mine")
 	}
 }
 
-func TestNoScriptFailsOnWhatOthersWroteBesideALock(t *testing.T) {
-	s := newServer(t)
-	for _, test := range mutexCases() {
-		for _, expires := range []bool{false, true} {
-			s.spoilBeside(test, beside, expires)
-		}
+// Each script has a case, and each key that a script names is spoiled.
+func TestEveryScriptIsTriedBesideEveryKey(t *testing.T) {
+	used := []string{"memory", "members"} // which know no lock
+	for _, test := range slices.Concat(mutexCases(), sharedCases(), permitCases()) {
+		_, names := assemble(test.source...)
+		used = append(used, names...)
 	}
-	for _, test := range sharedCases() {
-		s.spoilBeside(test, append([]string{"redquorum:readers:a", "redquorum:intent:a"}, beside...), false)
+	entries, err := files.ReadDir("scripts")
+	require.NoError(t, err)
+	named := regexp.MustCompile(`'(redquorum:(?:[a-z]+:)+)'`)
+	for _, entry := range entries {
+		name := strings.TrimSuffix(entry.Name(), ".lua")
+		assert.Contains(t, used, name, "it has no case")
+		for _, match := range named.FindAllStringSubmatch(code(name), -1) {
+			assert.True(t, match[1] == WakeChannel || slices.ContainsFunc(beside, func(key string) bool {
+				return strings.HasPrefix(key, match[1]+"a")
+			}), "%s is not spoiled", match[1])
+		}
 	}
 }
 
-// spoilBeside runs a script beside each foreign key.
-func (s *server) spoilBeside(test scriptCase, keys []string, expires bool) {
-	s.t.Helper()
-	for _, key := range keys {
-		for i, what := range foreign {
-			if test.name == "restore" && key == "redquorum:adopt:a:mine" && what[0] == "SET" && expires {
-				continue // as good as a note
-			}
-			where := fmt.Sprintf("%s, %s, %v, expires: %v", test.name, key, what, expires)
-			s.do("FLUSHALL")
-			s.spoil(key, what, expires)
-			if i%2 == 0 && key == "redquorum:wait:a" { // release and hand-over look at the list
-				s.do("SET", "redquorum:waits:a", "")
-			}
-			s.prepare(test, key)
-			reply, err := s.run([]string{"a"}, test.args, test.source...)
-			require.NoError(s.t, err, where)
-			assert.True(s.t, strings.HasPrefix(inWords(reply), test.reply), where)
-			after := s.get("a")
-			if test.after != Marker {
-				assert.Equal(s.t, test.after, after, where)
-			}
-			if after == Marker {
-				left := s.left("a")
-				assert.True(s.t, 0 < left && left <= 60001, "%s: %d ms left", where, left) // a millisecond longer than its readers
+func TestNoScriptFailsOnWhatOthersWroteBesideALock(t *testing.T) {
+	s := newServer(t)
+	for _, test := range slices.Concat(mutexCases(), sharedCases(), permitCases()) {
+		for _, expires := range []bool{false, true} {
+			for _, key := range besideOf(test.source) {
+				for i := range foreign {
+					s.spoilBeside(test, key, i, expires)
+				}
 			}
 		}
+	}
+}
+
+// spoilBeside runs a script beside a foreign key.
+func (s *server) spoilBeside(test scriptCase, key string, i int, expires bool) {
+	s.t.Helper()
+	what := foreign[i]
+	switch {
+	case test.name == "restore" && key == "redquorum:adopt:a:mine" && what[0] == "SET" && expires:
+		return // as good as a note
+	case test.before != "" && key == "redquorum:permits:a" && what[1] == "1024":
+		return // as good as a number
+	}
+	where := fmt.Sprintf("%s, %s, %q, expires: %v", test.name, key, what, expires)
+	s.do("FLUSHALL")
+	s.spoil(key, what, expires)
+	if i%2 == 0 && key == "redquorum:wait:a" { // release and hand-over look at the list
+		s.do("SET", "redquorum:waits:a", "")
+	}
+	s.prepare(test, key)
+	keys, lock := test.on()
+	reply, err := s.run(keys, test.args, test.source...)
+	if err != nil && key == "redquorum:permits:a" { // nobody can tell which number is in force
+		require.ErrorContains(s.t, err, "others overwrote the number of permits", where)
+		assert.Equal(s.t, test.before, s.get(lock), where)
+		assert.Contains(s.t, []string{"permit", "permit_wait"}, test.source[0])
+		return
+	}
+	require.NoError(s.t, err, where)
+	assert.True(s.t, strings.HasPrefix(inWords(reply), test.reply), "%s: %s", where, inWords(reply))
+	after := s.get(lock)
+	if test.after != Marker {
+		assert.Equal(s.t, test.after, after, where)
+	}
+	if after != "" {
+		left := s.left(lock)
+		assert.True(s.t, 0 < left && left <= 60001, "%s: %d ms left", where, left) // a marker outlives its readers
 	}
 }
 
 func TestAScriptTouchesNoKeyThatIsNoLock(t *testing.T) {
 	s := newServer(t)
-	for _, test := range slices.Concat(mutexCases(), sharedCases()) {
+	goOn := []string{"wait for a permit", "give back", "give back another's", "inspect permits"} // with other slots
+	for _, test := range slices.Concat(mutexCases(), sharedCases(), permitCases()) {
+		keys, lock := test.on()
+		if keys[0] != "a" {
+			continue
+		}
 		for _, what := range foreign {
 			if what[0] == "SET" {
 				continue // as good as a foreign lock
 			}
 			where := fmt.Sprintf("%s, %v", test.name, what)
 			s.do("FLUSHALL")
-			s.spoil("a", what, false)
-			before := s.do("DUMP", "a")
-			reply, err := s.run([]string{"a"}, test.args, test.source...)
-			if strings.HasPrefix(test.name, "acquire") { // as SET NX answers
+			s.spoil(lock, what, false)
+			before := s.do("DUMP", lock)
+			reply, err := s.run(keys, test.args, test.source...)
+			switch {
+			case strings.HasPrefix(test.name, "acquire"): // as SET NX answers
 				require.NoError(t, err, where)
-				assert.Equal(t, "0", inWords(reply), where)
-			} else if err == nil { // an error for each key
+				assert.Contains(t, []string{"0", "[0]"}, inWords(reply), where)
+			case slices.Contains(goOn, test.name):
+				require.NoError(t, err, where)
+			case err == nil: // an error for each key
 				assert.Contains(t, inWords(reply), "WRONGTYPE", where)
-			} else {
+			default:
 				require.ErrorContains(t, err, "WRONGTYPE", where)
 			}
-			assert.Equal(t, before, s.do("DUMP", "a"), where)
-			assert.Equal(t, int64(1), s.do("DBSIZE"), where)
+			assert.Equal(t, before, s.do("DUMP", lock), where)
+			if lock == "a" {
+				assert.Equal(t, int64(1), s.do("DBSIZE"), where)
+			}
 		}
 	}
 }
@@ -304,22 +405,32 @@ func TestWhatOthersWroteBesideALockMakesNoReplyTooLong(t *testing.T) {
 		"waiter":              func() { s.do("ZADD", waitKey+"a", 1, "p:v|"+long) },
 		"waiter for a permit": func() { s.do("ZADD", "redquorum:permit:wait:a", 1, "p:v|"+long) },
 		"term":                func() { s.do("ZADD", "redquorum:terms:a", 1, "1 "+long) },
+		"entry of the log":    func() { s.do("ZADD", LogKey, 1, "old", 2, long, 3, "new") },
+		"reader": func() {
+			s.do("SET", "a", Marker, "PX", 60000)
+			s.do("ZADD", "redquorum:readers:a", time.Now().UnixMilli()+60000, long)
+		},
 	} {
 		s.do("FLUSHALL")
 		s.do("SET", "a", "mine", "PX", 60000)
 		s.do("SET", "a#1", "mine", "PX", 60000)
 		s.do("SET", "redquorum:permits:a", "2")
 		spoil()
+		holder := s.get("a")
 		in, ok := ReadInspect(s.ask(Inspect("a")))
 		require.True(t, ok, name)
-		assert.Equal(t, "mine", in.Value, name)
+		assert.Equal(t, holder, in.Value, name)
 		assert.Zero(t, in.Fence, name)
+		assert.Empty(t, in.Readers, name)
 		permits, ok := ReadPermits(s.ask(InspectPermits("a")))
 		require.True(t, ok, name)
 		assert.Equal(t, []string{"mine", ""}, []string{permits.Slots[0].Value, permits.Slots[1].Value}, name)
 		terms, ok := ReadRecorded(s.ask(Recorded("a", 0, 256)))
 		require.True(t, ok, name)
-		assert.Equal(t, "mine", terms.Value, name)
+		assert.Equal(t, holder, terms.Value, name)
+		if log := ReadTexts(s.ask(Logged())); len(log) > 0 {
+			assert.Equal(t, []string{"new"}, log, name)
+		}
 	}
 	s.do("FLUSHALL")
 	s.do("SET", "redquorum:fence:a", strconv.FormatInt(1<<53-1, 10))

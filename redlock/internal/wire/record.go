@@ -63,7 +63,7 @@ func Log(e *journal.Entry) pipeline.Request {
 
 // Logged returns a request for the entries that a node has. [ReadTexts] reads the answer.
 func Logged() pipeline.Request {
-	return pipeline.Request{Script: loggedScript, Words: pipeline.On([]string{LogKey}), Key: LogKey, Accept: isArray}
+	return pipeline.Request{Script: loggedScript, Words: pipeline.On([]string{LogKey}, journal.Kept), Key: LogKey, Accept: isArray}
 }
 
 // ReadTexts reads a list of texts. What is no text is empty.

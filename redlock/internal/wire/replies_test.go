@@ -400,7 +400,9 @@ func TestOnlyCompleteReportsAreUnderstood(t *testing.T) {
 	permits := func(reply any) bool { _, ok := ReadPermits(reply); return ok }
 	inspect := func(reply any) bool { _, ok := ReadInspect(reply); return ok }
 	recorded := func(reply any) bool { _, ok := ReadRecorded(reply); return ok }
-	readers := func(readers ...any) any { return []any{[]byte(Marker), int64(5), nil, int64(0), nil, readers} }
+	readers := func(readers ...any) any {
+		return []any{[]byte(Marker), int64(5), nil, int64(0), nil, int64(0), readers}
+	}
 	for i, c := range []struct {
 		understands func(any) bool
 		reply       any

@@ -17,8 +17,13 @@ var files embed.FS
 // names in its first line what it requires, in the order in which that must come. Comments are left
 // out, because each connection transfers a script once.
 func code(names ...string) string {
+	text, _ := assemble(names...)
+	return text
+}
+
+// assemble returns code, and the names of the files that it is made of.
+func assemble(names ...string) (_ string, seen []string) {
 	var text strings.Builder
-	var seen []string
 	var add func(names []string)
 	add = func(names []string) {
 		for _, name := range names {
@@ -42,7 +47,7 @@ func code(names ...string) string {
 		}
 	}
 	add(names)
-	return text.String()
+	return text.String(), seen
 }
 
 func late(names ...string) *pipeline.Script    { return pipeline.NewLateScript(code(names...)) }

@@ -5,8 +5,9 @@
 -- Returns its value, its time to live in milliseconds (-2 when absent, -1 when it does not expire),
 -- its fencing counter (nil if there is none), how many wait for it here, the owners of the oldest of
 -- them, and how many terms of an election are on record: they outlive the counter. What the caller
--- may not read counts as nothing. If readers hold the key, a seventh entry has the value of each that is alive, followed by its time to live: of 2,000 at most, those
--- that live longest, because a client takes 1 MiB.
+-- may not read counts as nothing. If readers hold the key, a seventh entry has the value of each that
+-- is alive, followed by its time to live: of 2,000 at most, those that live longest, and no more
+-- than 800 KiB, because a client takes 1 MiB.
 local fence = redis.pcall('GET', 'redquorum:fence:' .. KEYS[1])
 local list = 'redquorum:wait:' .. KEYS[1]
 local waiting = redis.pcall('ZCARD', list)
@@ -24,7 +25,12 @@ holder = holder and string.sub(holder, 1, 4096) -- no lock has a longer value
 local alive = holder == marker and {} or nil
 if alive then
   local members, now = redis.pcall('ZRANGE', readersOf(KEYS[1]), -2000, -1, 'WITHSCORES'), millis()
-  for i = 1, #members, 2 do
+  local first, size = #members + 1, 0
+  while first > 2 and size + #members[first - 2] <= 819200 do
+    first = first - 2
+    size = size + #members[first]
+  end
+  for i = first, #members, 2 do
     local last = tonumber(members[i + 1])
     if last >= now and last < 9007199254740992 then
       alive[#alive + 1] = members[i]
@@ -34,5 +40,6 @@ if alive then
 end
 local terms = redis.pcall('ZCARD', 'redquorum:terms:' .. KEYS[1])
 return {
-  holder, left, counterOf(fence), type(waiting) == 'number' and waiting or 0, owners, type(terms) == 'number' and terms or 0, alive,
+  holder, left, counterOf(fence), type(waiting) == 'number' and waiting or 0, owners,
+  type(terms) == 'number' and terms or 0, alive,
 }

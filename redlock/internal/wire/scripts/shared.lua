@@ -14,6 +14,18 @@ local function intentOf(key)
   return 'redquorum:intent:' .. key
 end
 
+-- intentLeft returns for how many milliseconds a writer still keeps new readers out of a key, or
+-- nothing. An intent lives for seconds; one without an end, or with a late one, is not this
+-- library's, and would keep readers out for ever.
+local function intentLeft(key)
+  local left = redis.call('PTTL', intentOf(key))
+  if left == -1 or left > 60000 then
+    redis.pcall('DEL', intentOf(key))
+    return nil
+  end
+  return left >= 0 and left or nil
+end
+
 -- withdraw removes the intent of a writer, and nobody else's.
 local function withdraw(key, value)
   if redis.pcall('GET', intentOf(key)) == value then
@@ -33,14 +45,15 @@ end
 
 -- dropDead drops the members that have expired. If readers do not hold the key, it drops all: the
 -- key was deleted, may have been a writer's since, and the next marker must not bring them back. A
--- set that others have overwritten starts anew.
+-- set that others have overwritten starts anew, and a member without an end, or with one a month
+-- from now, is not this library's: the longest time to live is a day.
 local function dropDead(readers, held, now)
   local dropped = held and redis.pcall('ZREMRANGEBYSCORE', readers, '-inf', '(' .. exact(now))
   if not held or type(dropped) == 'table' and string.sub(dropped.err, 1, 9) == 'WRONGTYPE' then
     redis.call('DEL', readers)
   end
   -- No time. Without a set, too: whoever may not do this does not become a reader.
-  redis.call('ZREMRANGEBYSCORE', readers, '9007199254740992', '+inf')
+  redis.call('ZREMRANGEBYSCORE', readers, exact(now + 2592000000), '+inf')
 end
 
 -- mark makes the key the marker until the longest member expires, and returns when that is; false

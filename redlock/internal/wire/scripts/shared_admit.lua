@@ -10,7 +10,7 @@ local function admitReader(key, value, ttlMillis, turn, ts, lifeMillis)
   local now = millis()
   dropDead(readers, held, now)
   local new = turn == '' and not redis.call('ZSCORE', readers, value)
-  if new and redis.call('EXISTS', intentOf(key)) == 1 then
+  if new and intentLeft(key) then
     return 0
   end
   local fence = ts and raiseFence({ key }, ts, lifeMillis, 0) or 1

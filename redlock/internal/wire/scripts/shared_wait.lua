@@ -22,7 +22,7 @@
 local key, value, turn = KEYS[1], ARGV[1], ARGV[4] ~= ''
 local list, place = 'redquorum:wait:' .. key, '+' .. ARGV[5] .. ':' .. value
 local holder, left = redis.call('GET', key), nil
-if not holder and (turn or redis.call('EXISTS', intentOf(key)) == 0) then
+if not holder and (turn or not intentLeft(key)) then
   left = endTurn(key)
 end
 if holder == marker or not holder and not left then
@@ -54,6 +54,6 @@ if ARGV[5] ~= '' and now then
 end
 local answer = refusal(key, 1, place, waits, foreign, left)
 if not holder and not left then
-  answer[3] = redis.call('PTTL', intentOf(key))
+  answer[3] = intentLeft(key) or 0
 end
 return answer
