@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,19 +135,18 @@ func (f *facts) rights() string {
 		switch {
 		case !isACL(refusal):
 			continue
-		case name == "config get":
-			name = "config|get"
-		case name == "acl dryrun":
-			name = "acl|dryrun"
 		case name == "script":
 			name = "script|load"
 		case name == "publish" || name == "subscribe":
 			rules = append(rules, "&redquorum:wake:*")
 		}
-		rules = append(rules, "+"+name)
+		rules = append(rules, "+"+strings.ReplaceAll(name, " ", "|"))
 	}
 	if isACL(f.unreadable) || isACL(f.unwritable) {
 		rules = append(rules, "~redquorum:memory", "+get", "+set", "+time")
+	}
+	if isACL(f.byList) {
+		rules = append(rules, "~redquorum:members", "+set", "+time")
 	}
 	if errors.Is(f.err, pool.ErrNoScripts) && isACL(f.err) {
 		rules = append(rules, "+evalsha", "+eval", "+script|load") // the rest can be tried after that
@@ -161,7 +161,9 @@ func (f *facts) rights() string {
 	}
 	for _, lacks := range f.lacks {
 		for _, l := range lacks {
-			rules = append(rules, l.rule)
+			if !isUnknown(l.refusal) {
+				rules = append(rules, l.rule)
+			}
 		}
 	}
 	if len(rules) == 0 {
@@ -182,6 +184,23 @@ func (f *facts) rights() string {
 func isACL(refusal error) bool {
 	return refusal != nil && (strings.Contains(refusal.Error(), "NOPERM") || strings.Contains(refusal.Error(), "can't access") ||
 		strings.Contains(refusal.Error(), "no permissions"))
+}
+
+// unknown is how servers say that there is no such command, also to a script.
+var unknown = regexp.MustCompile(`(?i)\bunknown (\w+ )?(sub)?command\b`)
+
+// isUnknown reports whether the server refused a command to everybody: it does not have it, or not
+// by this name.
+func isUnknown(refusal error) bool { return refusal != nil && unknown.MatchString(refusal.Error()) }
+
+// renamed returns the finding with what to do about a command that the server does not have: no
+// rule allows that.
+func (f finding) renamed() finding {
+	if unknown.MatchString(f.What) {
+		f.Do = "take the rename-command of this command out of the server's configuration, and restart it: no rule of an ACL brings it " +
+			"back. A service that does not offer the command, or a server that is too old for it, cannot be cured: use another server"
+	}
+	return f
 }
 
 // quoted returns a word as redis-cli takes it.

@@ -55,10 +55,10 @@ const (
 // check returns the findings about one master, most severe first within each subject.
 func (f *facts) check(l limits) (found []finding) {
 	if f.err != nil {
-		return []finding{f.checkConnection()}
+		return []finding{f.checkConnection().renamed()}
 	}
 	add := func(s severity, check, why, do, what string, args ...any) {
-		found = append(found, finding{s, check, prose.Readable(fmt.Sprintf(what, args...)), why, do})
+		found = append(found, finding{s, check, prose.Readable(fmt.Sprintf(what, args...)), why, do}.renamed())
 	}
 	f.checkVote(add, l)
 	f.checkMarker(add)
@@ -208,7 +208,7 @@ func (f *facts) checkLoading(add adder, quarantine string) {
 			"ACL DRYRUN is refused: %v", refusal)
 	case f.untried && f.isLogged():
 		add(note, "permission", "a durable master is quarantined like any other: it may load only a part of its log", "use Redis 7 or later",
-			"ACL DRYRUN is not known to it")
+			"ACL DRYRUN is refused: %v", refusal)
 	}
 }
 
@@ -283,6 +283,9 @@ func (f *facts) checkCommands(add adder) {
 		{"SCRIPT", "the first run of each script on a connection carries its text"},
 		{"CONFIG GET", "a durable master is quarantined like any other; persistence was not checked"},
 		{"TIME", "no fencing, no shared locks, no order among waiters, and no memory marker; its clock was not checked"},
+		{"CLIENT ID", withoutKill},
+		{"CLIENT KILL", withoutKill},
+		{"PUBSUB NUMSUB", "beside a monitor (PSUBSCRIBE *), a release gives its vote to waiters that have died: each costs two node timeouts"},
 	} {
 		if err := f.denied[command.name]; err != nil {
 			add(note, "permission", command.without, rule, "%s is refused: %v", command.name, err)
@@ -295,6 +298,8 @@ func (f *facts) checkCommands(add adder) {
 		}
 	}
 }
+
+const withoutKill = "a command that a proxy held back may run after its release; its key ends with its TTL"
 
 func (f *facts) because(command string) string {
 	if err := f.denied[command]; err != nil {

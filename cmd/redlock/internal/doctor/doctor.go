@@ -51,8 +51,8 @@ error at 5s).
             in Dragonfly), number (one master)
   notes     new, persistence, replicated (a replica could be promoted behind the
             endpoint), host (without one host there is no majority), and
-            fencing, semaphores, any, shared, elections, log (rights that the
-            user lacks)
+            fencing, semaphores, any, shared, elections, log, adopt, waiting,
+            others (rights that the user lacks)
 
 With --json, sound counts masters without an error, memory is active, new, lost or empty, and rights
 is one ACL SETUSER that allows what was refused.

@@ -178,6 +178,15 @@ type request struct {
 	args []any
 }
 
+// command returns the name of what a rule allows.
+func (r *request) command() string {
+	switch r.name {
+	case "CONFIG", "ACL", "CLIENT", "PUBSUB":
+		return fmt.Sprint(r.name, " ", r.args[0])
+	}
+	return r.name
+}
+
 // askAll sends all requests at once, and takes the replies in order. It notes what is refused.
 func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take func(reply any)) error {
 	var sent []ask.Reply
@@ -190,7 +199,7 @@ func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take f
 		case err == nil:
 			take(reply)
 		case p.isTrialRefused(f, ask.RefusalOf(err)): // the command itself is allowed
-		case !f.refused(requests[i].name, err):
+		case !f.refused(requests[i].command(), err):
 			return err
 		}
 	}
@@ -200,12 +209,6 @@ func (p *probe) askAll(ctx context.Context, f *facts, requests []request, take f
 // refused reports whether an error means that the server refused a command, and notes it.
 func (f *facts) refused(command string, err error) bool {
 	refusal := ask.RefusalOf(err)
-	switch command {
-	case "CONFIG":
-		command = "CONFIG GET"
-	case "ACL":
-		command = "ACL DRYRUN"
-	}
 	if refusal != nil && f.denied[command] == nil {
 		f.denied[command] = refusal
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/ask"
@@ -19,6 +20,8 @@ type kind struct {
 	keys     []string // what its keys begin with, before that of the lock
 	slots    bool     // it has keys that begin with that of the lock
 	whole    string   // a key of its own, whatever the lock; "" for none
+	longer   bool     // its keys go on behind the name of the lock
+	without  string   // what it means to lack one of them; "" if just that the users fail
 }
 
 // fencing is the check of a kind that failing names in any case.
@@ -26,18 +29,31 @@ const fencing = "fencing"
 
 var kinds = []kind{
 	{
-		fencing, "fencing tokens", "redlock run --fence, redlock elect and WithFencing", nil, []string{"redquorum:fence:"}, false, "",
+		check: fencing, name: "fencing tokens", users: "redlock run --fence, redlock elect and WithFencing",
+		keys: []string{"redquorum:fence:"},
 	},
 	{
-		"semaphores", "semaphores", "redlock run --permits and Semaphore",
-		[][]any{{"MGET"}, {"EXISTS"}},
-		[]string{"redquorum:permits:", "redquorum:permit:wait:"},
-		true, "",
+		check: "semaphores", name: "semaphores", users: "redlock run --permits and Semaphore",
+		commands: [][]any{{"MGET"}, {"EXISTS"}},
+		keys:     []string{"redquorum:permits:", "redquorum:permit:wait:"},
+		slots:    true,
 	},
-	{"any", "locks of any of several names", "LockAny and TryLockAny", [][]any{{"MGET"}}, nil, false, ""},
+	{check: "any", name: "locks of any of several names", users: "LockAny and TryLockAny", commands: [][]any{{"MGET"}}},
+	{check: "adopt", name: "adoptions", users: "Adopt, and Extend of contrib/redsync with WithValue,", keys: []string{"redquorum:adopt:"}, longer: true},
 	{
-		"shared", "shared locks", "redlock run --shared and RLock",
-		[][]any{
+		check: "waiting", name: "line of waiters that is complete",
+		commands: [][]any{{"ZADD", "XX", 1, "x"}, {"ZSCORE", "x"}, {"ZPOPMIN"}, {"ZREM", "x"}, {"ZCARD"}, {"ZRANGE", 0, 0}},
+		keys:     []string{"redquorum:wait:", "redquorum:waits:"},
+		without: "waiters are not woken, and poll; have no order without ZADD or ZSCORE; one that gave up still gets a vote without ZREM; " +
+			"their list has no bound without ZCARD (docs/operations.md)",
+	},
+	{
+		check: "others", name: "turns for other Redlock libraries", keys: []string{"redquorum:others:"},
+		without: "where others lock the same names, they may wait for long beside waiters of ours",
+	},
+	{
+		check: "shared", name: "shared locks", users: "redlock run --shared and RLock",
+		commands: [][]any{
 			{"EXISTS"},
 			{"PEXPIREAT", 1},
 			{"ZADD", "XX", 1, "x"},
@@ -46,19 +62,17 @@ var kinds = []kind{
 			{"ZREMRANGEBYSCORE", 1, 1},
 			{"ZSCORE", "x"},
 		},
-		[]string{"redquorum:readers:", "redquorum:intent:"},
-		false, "",
+		keys: []string{"redquorum:readers:", "redquorum:intent:"},
 	},
 	{
-		"elections", "elections", "redlock elect and package election",
-		[][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
-		[]string{"redquorum:terms:"},
-		false, "",
+		check: "elections", name: "elections", users: "redlock elect and package election",
+		commands: [][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
+		keys:     []string{"redquorum:terms:"},
 	},
 	{
-		"log", "line in the log", "redlock log and the lines that tell of forced releases and lost locks",
-		[][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
-		nil, false, "redquorum:log",
+		check: "log", name: "line in the log", users: "redlock log and the lines that tell of forced releases and lost locks",
+		commands: [][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
+		whole:    "redquorum:log",
 	},
 }
 
@@ -108,8 +122,11 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 			try(k, name, "+"+strings.ToLower(name), commandScript, append([]any{name, trial}, command[1:]...)...)
 		}
 		for _, begins := range k.keys {
-			pattern := begins + p.pattern()
-			try(k, pattern, "~"+pattern, keyScript, begins, "")
+			pattern, behind := begins+p.pattern(), ""
+			if k.longer && p.name != "" {
+				pattern, behind = pattern+":*", ":x"
+			}
+			try(k, pattern, "~"+pattern, keyScript, begins, behind)
 		}
 		if k.whole != "" {
 			try(k, k.whole, "~"+k.whole, keyScript, "", "", k.whole)
@@ -122,8 +139,12 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 	for _, t := range attempts {
 		_, err := t.reply.Wait(ctx)
 		t.lack.refusal = ask.RefusalOf(err)
-		if strings.HasPrefix(t.lack.rule, "+") && p.isTrialRefused(f, t.lack.refusal) {
+		isCommand := strings.HasPrefix(t.lack.rule, "+")
+		if isCommand && p.isTrialRefused(f, t.lack.refusal) {
 			continue // the command itself is allowed
+		}
+		if !isCommand && isUnknown(t.lack.refusal) {
+			continue // GET or SET, which have findings of their own
 		}
 		if t.lack.refusal != nil {
 			f.lacks[t.kind] = append(f.lacks[t.kind], t.lack)
@@ -149,17 +170,19 @@ func (f *facts) checkKinds(add adder) {
 		for _, l := range lacks {
 			rules = append(rules, l.rule)
 		}
-		add(note, k.check, k.users+" fail; other locks do not need this",
-			"if you use them, allow it to the user: "+f.setUser()+strings.Join(rules, " "),
-			"no %s: %s is refused: %v", k.name, lacks[0].what, lacks[0].refusal)
+		why, use := k.users+" fail; other locks do not need this", "if you use them, allow it to the user: "
+		if k.without != "" {
+			why, use = k.without, "allow it to the user: "
+		}
+		add(note, k.check, why, use+f.setUser()+strings.Join(rules, " "), "no %s: %s is refused: %v", k.name, lacks[0].what, lacks[0].refusal)
 	}
 }
 
 // failing lists what fails if scripts cannot touch the keys that they derive.
 func (f *facts) failing() string {
-	names := []string{"fencing tokens", "Adopt"}
+	names := []string{"fencing tokens", "adoptions"}
 	for _, k := range kinds {
-		if k.check != fencing && len(f.lacks[k.check]) > 0 {
+		if k.check != fencing && k.check != "adopt" && k.users != "" && len(f.lacks[k.check]) > 0 {
 			names = append(names, k.name)
 		}
 	}
@@ -251,6 +274,9 @@ func (p *probe) tryCommands(ctx context.Context, f *facts) error {
 		{"EVALSHA", []any{pipeline.NewScript(trialScript).Digest(), 0}},
 		{"DEL", []any{key}},
 		{"PUBLISH", []any{channel, ""}},
+		{"CLIENT", []any{"ID"}},
+		{"CLIENT", []any{"KILL", "ID", math.MaxInt64}}, // nobody has that one
+		{"PUBSUB", []any{"NUMSUB", channel}},
 		// The last one: from here on the connection takes no other commands.
 		{"SUBSCRIBE", []any{channel}},
 	}, func(any) {})
