@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,22 +34,20 @@ func TestRollingRestartsLeaveAQuorum(t *testing.T) {
 	if search.Soaking() {
 		maxTTL = 10 * time.Second
 	}
-	for _, masters := range []roll{
-		{masters: "durable", settings: durable},
-		{masters: "durable, but for the end of a log", settings: append(durable[:4:4], "--aof-load-truncated", "yes")},
-		{masters: "forgetful"},
+	truncated := append(slices.Clone(durable), "--aof-load-truncated", "yes")
+	for _, r := range []roll{
+		{masters: "durable", settings: durable, users: "on"},
+		{masters: "durable", settings: durable, users: "off"},
+		{masters: "durable", settings: durable, users: "off, with all rights"},
+		{masters: "durable, but for the end of a log", settings: truncated, users: "off"},
+		{masters: "forgetful", users: "on"},
+		{masters: "forgetful", users: "off"},
 	} {
-		for _, users := range []string{"on", "off", "off, with all rights"} {
-			if masters.masters != "durable" && users != "on" && users != "off" {
-				continue
-			}
-			r := masters
-			r.users, r.maxTTL = users, maxTTL
-			t.Run(r.masters+", default user "+users, func(t *testing.T) {
-				t.Parallel()
-				r.leavesAQuorum(t)
-			})
-		}
+		r.maxTTL = maxTTL
+		t.Run(r.masters+", default user "+r.users, func(t *testing.T) {
+			t.Parallel()
+			r.leavesAQuorum(t)
+		})
 	}
 }
 
@@ -86,7 +85,7 @@ func (r *roll) leavesAQuorum(t *testing.T) {
 // program is one that locks.
 func (r *roll) program(t *testing.T) *redlock.Locker {
 	t.Helper()
-	return cluster.NewLocker(t, r.URLs(), redlock.WithTTL(r.maxTTL), redlock.WithMaxTTL(r.maxTTL), redlock.WithFencing())
+	return cluster.NewLocker(t, r.URLs(), redlock.WithTTL(r.maxTTL), redlock.WithMaxTTL(r.maxTTL), redlock.WithNodeTimeout(r.maxTTL/2), redlock.WithFencing())
 }
 
 // holds has programs hold a lock of each kind.
