@@ -16,7 +16,8 @@ import (
 // Errors to branch on with errors.Is.
 var (
 	// ErrTaken means that someone else holds the lock, or part of it, or that the time of its
-	// [WithMinHold] is not over: a quorum of nodes answered, and did not grant.
+	// [WithMinHold] is not over: a quorum of nodes answered, and did not grant. To a call that
+	// waits, the node that it waits at may have said so.
 	ErrTaken = round.ErrTaken
 
 	// ErrNoQuorum means that too few nodes answered to decide anything.

@@ -166,7 +166,8 @@ func (ms *Membership) dialMissing() {
 }
 
 // NodeAt returns the index of the node at an endpoint that the caller has named, and adds it if
-// there is none; -1 if the Membership was stopped, or has too many nodes. It stays until [Membership.Leave].
+// there is none; -1 if the Membership was stopped, or has too many nodes. It stays until
+// [Membership.Leave].
 func (ms *Membership) NodeAt(node *pipeline.Node) int {
 	ms.mu.Lock()
 	for i, other := range ms.Nodes() {

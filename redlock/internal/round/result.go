@@ -43,8 +43,8 @@ func (r *Round) mayHoldLocked() quorum.NodeSet {
 	return r.touched.Or(r.rare.before)
 }
 
-// Doubt says that nodes may have our value since before the round, as far as their votes do not tell
-// otherwise.
+// Doubt says that nodes may have our value since before the round, as far as their votes do not
+// tell otherwise.
 func (r *Round) Doubt(nodes quorum.NodeSet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,7 +43,7 @@ func (s *stay) wait(ctx context.Context) (Attempt, error) {
 			if rest := s.useVote(answer); rest != nil {
 				return s.conclude(ctx, s.a, rest)
 			}
-			return nil, s.giveUp(ctx, r, round.ErrTaken)
+			return nil, s.giveUp(ctx, r, nil) // nobody else has it, as far as the pilot knows
 		case answer.Number != 0: // whether a quorum has another number, all nodes can tell
 			s.asksAll = true
 			return nil, s.giveUp(ctx, r, round.ErrTaken)
