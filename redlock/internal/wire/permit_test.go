@@ -343,7 +343,10 @@ func TestASemaphoreIsToldWhateverOthersWrote(t *testing.T) {
 			s.do("SET", "redquorum:permits:a", "2")
 			s.spoil(key, what, false)
 			before, slots := s.do("DUMP", key), 2
-			if key == "redquorum:permits:a" {
+			switch {
+			case key == "redquorum:permits:a" && what[1] == "1024": // as good as a number
+				slots = 1024
+			case key == "redquorum:permits:a":
 				slots = 0
 			}
 			assert.Len(t, s.inspectPermits().Slots, slots, "%s %v", key, what)
