@@ -96,3 +96,29 @@ func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 	clitest.WaitFor(t, "the newest list", func() bool { return locker.Stats().Version == told.Version })
 }
+
+// The masters name a member by a socket that the list does not have. Whoever may lock can make them.
+func TestAPasswordGoesToMembersThatAreTrusted(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3, redistest.WithPassword("secret"), redistest.WithUnixSocket())
+	list := clitest.URLs(servers[:2])
+	locker, err := redlock.New(append(list[:2:2], "unix://:secret@"+servers[2].Socket()), redlock.WithMaxTTL(3*time.Second), redlock.WithTTL(3*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
+	lock, err := locker.Lock(t.Context(), "x")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+	for _, command := range []string{"members", "list", "doctor", "inspect"} {
+		args := []string{command, "--nodes", strings.Join(list, ",")}
+		if command == "inspect" {
+			args = append(args, "x")
+		}
+		clitest.WaitFor(t, command+" to know of the member", func() bool { // it may look before that
+			_, stdout, stderr := line(args...)
+			return strings.Contains(stdout+stderr, "its host is not in the list")
+		})
+		_, stdout, stderr := line(append(args, "--trust-members")...)
+		assert.NotContains(t, stdout+stderr, "is not in the list", command)
+		assert.NotContains(t, stdout+stderr, "secret", command)
+	}
+}
