@@ -69,7 +69,8 @@ var wrongs = map[string]func(*cluster){
 	"all down":   func(c *cluster) { c.each(kill); time.Sleep(time.Second) },
 }
 
-// eachOperation runs a test for each call and each state of three masters; a spare one may be added.
+// eachOperation runs a test for each call and each state of three masters; a spare one may be
+// added.
 func eachOperation(t *testing.T, test func(c *cluster, l *redlock.Locker, call func(context.Context) error)) {
 	t.Helper()
 	for name, operation := range operations {

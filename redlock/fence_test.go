@@ -219,7 +219,8 @@ func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 }
 
 // After two changes of members, no master need have a counter of the lock before: the clock of the
-// one that is left takes its place, and the removed ones may have been ahead of it. (docs/fencing.md)
+// one that is left takes its place, and the removed ones may have been ahead of it
+// (docs/fencing.md).
 func TestTokensAreInOrderAfterTwoChangesOfMembersIfClocksAgree(t *testing.T) {
 	for _, test := range []struct {
 		maxTTL  time.Duration

@@ -15,8 +15,8 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// What a master of a list may be: of a larger cluster, of a cluster of two, a cluster of its own, or
-// of none.
+// What a master of a list may be: of a larger cluster, of a cluster of two, a cluster of its own,
+// or of none.
 const kinds = "cpo-"
 
 // world is a list of masters, by what each is.
@@ -82,8 +82,8 @@ func (w *world) enters(nodes []*pipeline.Node, heard int) string {
 }
 
 // Clients with one list hear different masters of it. Whatever these are, no two of them enter two
-// clusters; and what a client hears of the larger one is enough for that, if only single masters are
-// beside it.
+// clusters; and a client that hears all of them enters the larger one, if a majority of that is
+// there, and only single masters are beside it.
 func TestClientsWithOneListEnterOneCluster(t *testing.T) {
 	const most = 5
 	var nodes []*pipeline.Node

@@ -18,8 +18,8 @@ import (
 //
 // A master notes as the time of its joining when it was asked before, by its own clock: all were
 // asked within askTimeout. So each is told, if at all, within forming/2 and askTimeout of that time
-// of any other one. Who sets one back after forming has asked the others askTimeout earlier at most,
-// which is later by two seconds at least.
+// of any other one. Who sets one back after forming has asked the others at most askTimeout before
+// that, which is later by two seconds at least.
 const (
 	joinShare = 4 // all join within forming/4
 	tellShare = 2 // and are told within forming/2 of the time of their joining
@@ -100,7 +100,9 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 	}
 	told := ms.ask(ctx, asks, nil)
 	ms.mu.Lock()
-	ms.cluster = "" // that cluster is gone
+	if ctx.Err() == nil {
+		ms.cluster = "" // that cluster is gone
+	}
 	if len(told) == len(there) {
 		ms.adoptLocked(roster)
 	}

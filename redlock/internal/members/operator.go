@@ -101,7 +101,7 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 		if err != nil {
 			return endedWhile(err, waits)
 		}
-		waits, left = "", 0
+		left = 0
 		s, err := ms.standing(reports)
 		switch {
 		case errors.Is(err, ErrNoRoster):

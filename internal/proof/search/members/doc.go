@@ -102,18 +102,18 @@
 // # A new cluster
 //
 // A client sees all masters of its list new. It draws a cluster, and lets them join, each with a
-// compare-and-set on the marker that it saw: first the one with the smallest run id, then the others
-// at once, whose joining may come in any order, and late. Where one is refused, or does not answer,
-// it gives up this cluster for ever, and sets back what has joined. When all have joined within F/4,
-// it makes them active, none later than F/2 after the time that it notes as that of its joining: when
-// it was seen new, within a second of all others. F is MaxTTL, and 8 s at least: no lock is held
-// meanwhile, and all of it takes round trips.
+// compare-and-set on the marker that it saw: first the one with the smallest run id, then the
+// others at once, whose joining may come in any order, and late. Where one is refused, or does not
+// answer, it gives up this cluster for ever, and sets back what has joined. When all have joined
+// within F/4, it makes them active, none later than F/2 after the time that it notes as that of its
+// joining: when it was seen new, within a second of all others. F is MaxTTL, and 8 s at least: no
+// lock is held meanwhile, and all of it takes round trips.
 //
 // A master that joined F ago and is not active was left behind. Who finds it asks all others of its
 // text, within a second. If one is active, it is told. If none is, it is new again. That is safe
-// because no first activation comes after that time: the last one is F/2 and a second after the time
-// of any joining, and that look F less a second. In the model, that is all there is of time: a try is
-// shut before it is due.
+// because no first activation comes after that time: the last one is F/2 and a second after the
+// time of any joining, and that look F less a second. In the model, that is all there is of time: a
+// try is shut before it is due.
 //
 // So no master belongs to two clusters of which both have an active member: each had all of its
 // masters at one time, and one that was set back belongs to a cluster that will never be active.

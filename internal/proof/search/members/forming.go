@@ -135,9 +135,9 @@ func (x *forming) begins(w *unformed, k int, visit func(*unformed, search.Event)
 	}
 }
 
-// makes is what the maker of a cluster does next: joins, the first of the masters before the others,
-// which are asked at once and answer in any order, also when it has given up or it is too late; then
-// sets back or makes active.
+// makes is what the maker of a cluster does next: joins, the first of the masters before the
+// others, which are asked at once and answer in any order, also when it has given up or it is too
+// late; then sets back or makes active.
 func (x *forming) makes(w *unformed, k int, visit func(*unformed, search.Event)) {
 	t := &w.tries[k]
 	list := x.Lists[t.maker]
