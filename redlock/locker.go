@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -204,14 +205,24 @@ func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout, li
 }
 
 // askEach asks every node and returns what they have answered by the timeout or the end of ctx, nil
-// for those that have not. It returns an error if fewer than a quorum answered.
+// for those that have not. It returns an error if fewer than a quorum answered. A caller that has
+// many questions does not wait long for the slowest nodes: see [look.Within].
 func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name string, timeout time.Duration) ([]any, *round.Round, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	lag, bounded := look.Lag(ctx)
 	var mu sync.Mutex
 	var replies []any
+	answered := 0
 	take := func(node int, reply any) {
 		mu.Lock()
+		defer mu.Unlock()
 		replies[node] = reply
-		mu.Unlock()
+		if view := l.members.View(); bounded && view.Voting.Has(node) {
+			if answered++; answered == view.Need() {
+				l.clock.AfterFunc(lag, stop)
+			}
+		}
 	}
 	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: awaitAll, Replies: take})
 	replies = make([]any, len(r.Nodes()))

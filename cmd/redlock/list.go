@@ -112,6 +112,9 @@ func failure(l *survey.Listing) error {
 	return err
 }
 
+// listBound bounds a list: what is known by then is told.
+const listBound = time.Minute
+
 // openLister connects to the masters, and waits until it is known whose votes count.
 func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds survey.Bounds, timeout time.Duration) (*survey.Lister, error) {
 	reached := redlock.WithPool(pool.WithClientName("redlock-"+cmd.Name()), pool.WithDialTimeout(timeout), pool.WithStallTimeout(timeout))
@@ -120,5 +123,5 @@ func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds
 		return nil, err
 	}
 	survey.AwaitMembers(cmd.Context(), clock.System(), locker)
-	return &survey.Lister{Locker: locker, KeyPrefix: flags.KeyPrefix, Timeout: timeout, Pattern: pattern, Bounds: bounds}, nil
+	return &survey.Lister{Locker: locker, KeyPrefix: flags.KeyPrefix, Timeout: timeout, Pattern: pattern, Bounds: bounds, Bound: listBound}, nil
 }

@@ -13,6 +13,9 @@ import (
 // answerTimeout bounds a question: until then, what is shown is old.
 const answerTimeout = time.Second
 
+// listBound bounds a list of all locks.
+const listBound = 20 * time.Second
+
 // masters are the members, whatever the list was: the Locker follows them. Its methods may be
 // called from any goroutine.
 type masters struct{ lister *survey.Lister }
@@ -24,7 +27,7 @@ func openMasters(ctx context.Context, config Config) (*masters, error) {
 	}
 	survey.AwaitMembers(ctx, clock.System(), locker)
 	return &masters{&survey.Lister{
-		Locker: locker, KeyPrefix: config.KeyPrefix, Timeout: answerTimeout, Pattern: "*", Bounds: config.Bounds,
+		Locker: locker, KeyPrefix: config.KeyPrefix, Timeout: answerTimeout, Pattern: "*", Bounds: config.Bounds, Bound: listBound,
 	}}, nil
 }
 

@@ -36,6 +36,7 @@ type Inspection struct {
 	Terms    []Term `json:"-"` // the newest on record, the newest first
 	Shared   bool   `json:"-"` // readers hold it
 	Released bool   `json:"-"` // what is told was before that
+	unasked  bool   // a bound was met before the masters could be asked about it
 	NoLock   string `json:"-"` // why the key is that of no lock; empty if it may be
 }
 
@@ -78,6 +79,7 @@ func (a *Answers) Inspection() Inspection {
 		})
 	}
 	i.addKinds(a)
+	i.unasked = a.unasked
 	if i.Verdict == "unknown" {
 		i.Probably = probably(&a.Status, a.at)
 	}
@@ -202,8 +204,12 @@ func (i *Inspection) answered() (n int) {
 	return n
 }
 
-// IsThere reports whether a master that answered has something under the name.
+// IsThere reports whether a master that answered has something under the name, or had when it was
+// listed.
 func (i *Inspection) IsThere() bool {
+	if i.unasked {
+		return true
+	}
 	for _, n := range i.Nodes {
 		if n.Value != "" || n.TTLMillis != 0 {
 			return true

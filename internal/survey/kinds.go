@@ -32,6 +32,28 @@ type Answers struct {
 	permits redlock.SemaphoreStatus
 	terms   ledger.Page
 	stats   *redlock.Stats // of the Locker, at about that time; nil if they are not known
+	unasked bool           // a bound was met before
+}
+
+// size returns about how many bytes the answers take.
+func (a *Answers) size() (n int) {
+	const each = 200 // beside texts
+	count := func(nodes []redlock.NodeStatus) {
+		for i := range nodes {
+			n += each + len(nodes[i].Value)
+			for _, reader := range nodes[i].Readers {
+				n += each + len(reader.Value)
+			}
+			for _, waiter := range nodes[i].Waiters {
+				n += len(waiter)
+			}
+		}
+	}
+	count(a.Status.Nodes)
+	for i := range a.permits.Slots {
+		count(a.permits.Slots[i].Nodes)
+	}
+	return n
 }
 
 // askKinds asks about the semaphore and the election of the name. If it fails, so does the question

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -40,7 +41,25 @@ type Lister struct {
 	Pattern   string          // of names, as Redis has them
 	Owner     string          // a pattern, see [Lister.List]; empty for any owner
 	Bounds    Bounds          // of one master's scan
+	Bound     time.Duration   // of a list: what is known by then is told; 0 for none
 }
+
+const (
+	// listPause is how long a list waits for the slowest masters in all, beside what the others need.
+	listPause = 4 * time.Second
+
+	// leastLag is how long each of its questions waits for them at least, behind a quorum.
+	leastLag = 20 * time.Millisecond
+
+	// mostAnswered is how much the answers of one list may take, in bytes.
+	mostAnswered = 64 << 20
+)
+
+// Why locks of a list are not asked about.
+var (
+	errLate  = errors.New("the time for a list was over before it was asked about")
+	errLarge = errors.New("the answers about other locks are too large to ask about more at once")
+)
 
 // masters returns those that are asked, in the order of the Stats of the Locker; later there may be
 // more.
@@ -65,15 +84,15 @@ func (l *Lister) Examine(ctx context.Context) []Vitals {
 }
 
 // List returns the locks that the masters hold. An error is the first one of a question about a
-// lock; the list is what is known all the same.
+// lock; the list is what is known all the same. A master that is slow holds it up by some seconds in
+// all, whatever there is to list.
 func (l *Lister) List(ctx context.Context) (Listing, error) {
-	masters := l.masters()
-	scans := make([]Scan, len(masters))
-	var all sync.WaitGroup
-	for i, m := range masters {
-		all.Go(func() { scans[i] = Locks(ctx, m, l.KeyPrefix, l.Pattern, l.Bounds) })
+	if l.Bound > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, l.Bound, errLate)
+		defer cancel()
 	}
-	all.Wait()
+	scans := l.scan(ctx)
 	locks, terms := namesIn(scans)
 	semaphores := l.semaphores(ctx, locks)
 	for i, name := range locks {
@@ -99,6 +118,32 @@ func (l *Lister) List(ctx context.Context) (Listing, error) {
 	list.Idle = idle
 	return list, err
 }
+
+// scan looks for the locks of each master. When so many are through that every lock that is held is
+// known, the others have as long again, and listPause.
+func (l *Lister) scan(ctx context.Context) []Scan {
+	began, masters, stats := time.Now(), l.masters(), l.Locker.Stats() //nolint:forbidigo // no lock depends on it
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	scans := make([]Scan, len(masters))
+	var all sync.WaitGroup
+	var full atomic.Int64
+	for i, m := range masters {
+		all.Go(func() {
+			scans[i] = Locks(ctx, m, l.KeyPrefix, l.Pattern, l.Bounds)
+			if scans[i].Err != nil || i >= len(stats.Nodes) || stats.Nodes[i].Barred != nil {
+				return
+			}
+			if full.Add(1) == int64(stats.Members-stats.Quorum()+1) {
+				time.AfterFunc(time.Since(began)+listPause, func() { cancel(errSlow) }) //nolint:forbidigo // see above
+			}
+		})
+	}
+	all.Wait()
+	return scans
+}
+
+var errSlow = errors.New("it is much slower than the others")
 
 // namesIn returns the names that any master has: of locks, and of elections.
 func namesIn(scans []Scan) (locks, terms []string) {
@@ -127,12 +172,23 @@ func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[str
 	names = slices.Compact(names)
 	told, errs := make([]Answers, len(names)), make([]error, len(names))
 	stats := l.Locker.Stats()
+	ctx, cancel := context.WithCancelCause(l.within(ctx, len(names)))
+	defer cancel(nil)
+	var size atomic.Int64
 	each(len(names), func(i int) {
 		a := &told[i]
+		if ctx.Err() != nil {
+			*a = Answers{Status: redlock.Status{Name: names[i], Quorum: stats.Quorum()}, stats: &stats, at: clock.System().Wall(), unasked: true}
+			errs[i] = context.Cause(ctx)
+			return
+		}
 		a.Status, errs[i] = l.Locker.Inspect(ctx, names[i])
 		a.permits, a.stats, a.at = semaphores[names[i]], &stats, clock.System().Wall()
 		if slices.ContainsFunc(a.Status.Nodes, func(n redlock.NodeStatus) bool { return n.Terms != 0 }) {
 			a.terms = termsOf(ctx, l.Locker, names[i])
+		}
+		if size.Add(int64(a.size())) > mostAnswered {
+			cancel(errLarge)
 		}
 	})
 	for i := range told {
@@ -145,6 +201,11 @@ func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[str
 		found = append(found, told[i].Inspection())
 	}
 	return found, first
+}
+
+// within returns the context of so many questions, which are asked some at a time.
+func (l *Lister) within(ctx context.Context, questions int) context.Context {
+	return look.Within(ctx, max(listPause/time.Duration(questions/mostAtOnce+1), leastLag))
 }
 
 // semaphores asks about the semaphores that the names may be permits of.
@@ -162,7 +223,12 @@ func (l *Lister) semaphores(ctx context.Context, names []string) map[string]redl
 // permits asks about semaphores, and returns those that there are.
 func (l *Lister) permits(ctx context.Context, bases []string) map[string]redlock.SemaphoreStatus {
 	told := make([]redlock.SemaphoreStatus, len(bases))
-	each(len(bases), func(i int) { told[i] = permitsOf(ctx, l.Locker, bases[i]) })
+	ctx = l.within(ctx, len(bases))
+	each(len(bases), func(i int) {
+		if ctx.Err() == nil {
+			told[i] = permitsOf(ctx, l.Locker, bases[i])
+		}
+	})
 	known := map[string]redlock.SemaphoreStatus{}
 	for i, base := range bases {
 		if told[i].Permits > 0 {

@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -187,4 +188,46 @@ func TestAForcedReleaseTakesWhatWasSeen(t *testing.T) {
 	_, err = Force(t.Context(), operator, "", "s#1", all.Permits[0].Digest(), "gone")
 	require.ErrorAs(t, err, &changed)
 	require.NoError(t, permit.Unlock(t.Context()))
+}
+
+// Two of three have answered long before the third does, about each of many locks.
+func TestASlowMasterHoldsUpAListOnlyOnce(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.Start(t, 3)
+	const locks = 2000
+	for _, endpoint := range c.Endpoints() {
+		conn, err := redis.Dial("tcp", endpoint)
+		require.NoError(t, err)
+		for i := range locks {
+			require.NoError(t, conn.Send("SET", fmt.Sprint("l", i), "v", "PX", 3_600_000))
+		}
+		_, err = conn.Do("") // all replies
+		require.NoError(t, errors.Join(err, conn.Close()))
+	}
+	l := listerOf(t, c)
+	l.Timeout, l.Bounds.Locks, l.Bounds.Keys = time.Second, 2*locks, 10*locks
+	l.Bound = 15 * time.Second
+	c.Node(2).Delay(time.Second / 2)
+	list, err := l.List(t.Context())
+	require.NoError(t, err, "25 s if each group of 64 waits for it")
+	assert.True(t, list.Complete)
+	require.Equal(t, locks, len(list.Locks))
+	for i := range list.Locks {
+		require.Equal(t, "held", list.Locks[i].Verdict)
+	}
+}
+
+func TestWhatABoundKeepsFromBeingAskedIsUnknown(t *testing.T) {
+	c := redlocktest.Start(t, 3)
+	_, err := c.Locker(t, redlock.WithNodeTimeout(10*time.Second)).TryLock(t.Context(), "x")
+	require.NoError(t, err)
+	l := listerOf(t, c)
+	ctx, end := context.WithCancelCause(t.Context())
+	end(errLarge)
+	told, err := l.Inspect(ctx, []string{"x"}, func(string) bool { return true })
+	require.ErrorIs(t, err, errLarge)
+	require.Len(t, told, 1)
+	assert.Equal(t, "unknown", told[0].Verdict)
+	assert.True(t, told[0].IsThere(), "a list has it")
+	assert.Equal(t, 3, told[0].Members)
 }

@@ -33,11 +33,20 @@ const (
 	pageBytes = 256 << 10
 )
 
-// Bounds limit a scan of one master.
+// Bounds limit a scan of one master. A master that tells more than it was asked for meets them, too,
+// and one of 32 MiB of names.
 type Bounds struct {
 	Keys  int // to look at, whatever they are; up to [Step] more are looked at
-	Locks int // to find
+	Locks int // to find, elections that nobody leads included
 }
+
+const (
+	// longestName is that of a lock, in bytes.
+	longestName = 4096
+
+	// mostScanned is how much the names of one master may take.
+	mostScanned = 32 << 20
+)
 
 // Reason says why a key is no lock.
 type Reason string
@@ -102,7 +111,7 @@ func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error 
 		if !ok {
 			return errors.New("the answer to SCAN makes no sense")
 		}
-		s.found.Keys += count
+		s.found.Keys += max(count, len(keys))
 		for _, key := range keys {
 			size += len(key)
 		}
@@ -114,7 +123,7 @@ func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error 
 		if cursor = next; cursor == "0" {
 			return nil
 		}
-		if s.found.Keys >= limit.Keys || len(s.found.Names) >= limit.Locks {
+		if s.found.Keys >= limit.Keys || len(s.found.Names)+len(s.found.Terms) >= limit.Locks || size >= mostScanned {
 			s.found.Bounded = true
 			return nil
 		}
@@ -142,11 +151,15 @@ func (s *scanner) take(ctx context.Context, keys []string) error {
 	}
 	var asked []question
 	for _, key := range keys {
-		if name, is := strings.CutPrefix(key, termsPrefix+s.prefix); is {
+		if len(key) > len(termsPrefix)+len(s.prefix)+longestName {
+			continue
+		}
+		if name, is := strings.CutPrefix(key, termsPrefix+s.prefix); is && !s.seen[key] {
+			s.seen[key] = true
 			s.found.Terms = append(s.found.Terms, name)
 		}
 		name, ours := strings.CutPrefix(key, s.prefix)
-		if !ours || name == "" || s.seen[name] || isOwn(key, name) {
+		if !ours || name == "" || len(name) > longestName || s.seen[name] || isOwn(key, name) {
 			continue
 		}
 		s.seen[name] = true
