@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +39,49 @@ func TestCertificatesAreNamed(t *testing.T) {
 	status, _, stderr := command([]string{server.URL()}, "--cert", cert, "--key", key)
 	assert.NotZero(t, status)
 	assert.Contains(t, stderr, "are for rediss:// endpoints")
+}
+
+// A balancer, or the name of a service, in place of three masters: each client locks at another one.
+func TestAnEndpointOfSeveralServersIsNamed(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Start(t, 3, durable)
+	balancer := func(servers []*redistest.Server) string {
+		listener, err := redistest.Listen()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, listener.Close()) })
+		go func() {
+			for i := 0; ; i++ {
+				client, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				server, err := net.Dial("tcp", servers[i%len(servers)].Addr())
+				if err != nil {
+					_ = client.Close()
+					continue
+				}
+				go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+				go func() { _, _ = io.Copy(client, server); _ = client.Close() }()
+			}
+		}()
+		return "redis://" + listener.Addr().String()
+	}
+	_, d, text := consult(t, []string{balancer(servers)})
+	at := slices.Index(checksOf(d.Nodes[0].Findings), "several")
+	require.GreaterOrEqual(t, at, 0, text)
+	assert.Contains(t, d.Nodes[0].Findings[at].What, "several servers answer at this endpoint: 5 connections have reached ")
+	assert.False(t, d.Safe)
+
+	_, d, text = consult(t, []string{balancer(servers[:1])})
+	assert.NotContains(t, checksOf(d.Nodes[0].Findings), "several", text)
+
+	f := facts{addresses: []string{"10.0.0.1", "10.0.0.2"}}
+	f.checkSeveral(func(s severity, check, _, _, what string, args ...any) {
+		assert.Equal(t, warning, s)
+		assert.Equal(t, "its name has 2 addresses: 10.0.0.1, 10.0.0.2", fmt.Sprintf(what, args...))
+	})
+	assert.Empty(t, addressesOf(t.Context(), "redis://localhost:6379"), "one of each kind")
+	assert.Empty(t, addressesOf(t.Context(), "unix:///run/redis.sock"))
 }
 
 func TestPersistenceThatChangedIsNamed(t *testing.T) {

@@ -60,6 +60,7 @@ func (f *facts) check(l limits) (found []finding) {
 	add := func(s severity, check, why, do, what string, args ...any) {
 		found = append(found, finding{s, check, prose.Readable(fmt.Sprintf(what, args...)), why, do}.renamed())
 	}
+	f.checkSeveral(add)
 	f.checkVote(add, l)
 	f.checkMarker(add)
 	f.checkServer(add)

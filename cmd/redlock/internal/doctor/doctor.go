@@ -44,8 +44,9 @@ error at 5s).
 
   errors    unreachable, untrusted (a member that the list lacks), password,
             certificate, replica, mode (Redis Cluster, Sentinel), twin (one
-            server at two endpoints), scripts, eviction, memory, quarantine,
-            member, cluster, slow, clock, permission, name
+            server at two endpoints), several (servers at one endpoint; a
+            warning if only its addresses say so), scripts, eviction, memory,
+            quarantine, member, cluster, slow, clock, permission, name
   warnings  list, ttl (above the cluster's MaxTTL), members, marker and
             unidentified (some losses go unnoticed), version, save, derived (as
             in Dragonfly), number (one master)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
 )
 
 const (
@@ -22,6 +21,8 @@ type facts struct {
 	endpoint  string
 	err       error // why there is no connection, or it failed; then the rest is incomplete
 	runID     string
+	reached   []string // the run ids of the servers that further connections have reached
+	addresses []string // of the endpoint's name, if it has several of one kind
 	product   string
 	version   string
 	durable   bool
@@ -71,42 +72,24 @@ type probe struct {
 // connect waits until the node is connected, or has failed to connect.
 func (p *probe) connect(ctx context.Context, f *facts) bool {
 	f.endpoint, f.user, f.pattern, f.now = p.Node.Endpoint(), p.Node.User(), p.pattern(), p.Clock.Wall()
-	changed := make(chan struct{}, 1)
-	stop := p.Node.Observe(func() {
-		select {
-		case changed <- struct{}{}:
-		default: // a notification is pending already
-		}
-	})
-	defer stop()
-	for {
-		stats := p.Node.Stats()
-		switch stats.State {
-		case pool.Up:
-			id, _ := p.Node.Identity()
-			f.runID, f.product, f.version, f.durable = id.RunID, id.Product, id.Version, id.Durable
-			f.unloaded, f.untried = id.Unloaded, id.UnknownLoading
-			f.certEnds, f.ownCertEnds = id.CertEnds, id.OwnCertEnds
-			return true
-		case pool.Down, pool.Closed:
-			f.err = stats.Err
-			return false
-		case pool.Connecting:
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+	if f.err = awaitUp(ctx, p.Node); f.err != nil {
+		if ctx.Err() != nil {
 			f.err = fmt.Errorf("no connection within %v", bound)
-			return false
 		}
+		return false
 	}
+	id, _ := p.Node.Identity()
+	f.runID, f.product, f.version, f.durable = id.RunID, id.Product, id.Version, id.Durable
+	f.unloaded, f.untried = id.Unloaded, id.UnknownLoading
+	f.certEnds, f.ownCertEnds = id.CertEnds, id.OwnCertEnds
+	return true
 }
 
 // ask collects all facts. If a master stops answering, that becomes its error.
 func (p *probe) ask(ctx context.Context, f *facts) {
 	f.info, f.config, f.denied = map[string]string{}, map[string]string{}, map[string]error{}
 	for _, step := range []func(context.Context, *facts) error{
-		p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryName, p.tryDerivedKey, p.tryKinds, p.tryCommands,
+		p.askOthers, p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryName, p.tryDerivedKey, p.tryKinds, p.tryCommands,
 	} {
 		if err := step(ctx, f); err != nil {
 			f.err = err
