@@ -20,16 +20,14 @@ import (
 const certWarning = 30 * 24 * time.Hour
 
 // asFull names a full memory in place of all that it has the server refuse.
-func asFull(found []finding) []finding {
+func (f *facts) asFull(found []finding) []finding {
 	refused := func(f finding) bool { return strings.Contains(f.What, "OOM command not allowed") }
 	if !slices.ContainsFunc(found, refused) {
 		return found
 	}
 	found = slices.DeleteFunc(found, func(f finding) bool { return refused(f) || f.Check == "memory" })
-	return append(found, finding{
-		severe, "memory", "its memory is full (OOM)", "a full master refuses every lock",
-		"raise maxmemory, or move other data elsewhere",
-	})
+	what, do := f.whatFills()
+	return append(found, finding{severe, "memory", "its memory is full (OOM)" + what, "a full master refuses every lock", do})
 }
 
 // checkTLS explains a connection that failed because of a certificate.

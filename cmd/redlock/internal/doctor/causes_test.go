@@ -84,6 +84,40 @@ func TestAnEndpointOfSeveralServersIsNamed(t *testing.T) {
 	assert.Empty(t, addressesOf(t.Context(), "unix:///run/redis.sock"))
 }
 
+// What fills the masters may be keys of ours. What is proposed makes room.
+func TestAMasterThatIsFullOfOurKeysIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ key, says string }{
+		"semaphores": {"redquorum:permits:download/user-%d", "are ours, most of them redquorum:permits:… (numbers of permits of semaphores)"},
+		"tokens":     {"redquorum:fence:%d", "most of them redquorum:fence:… (fencing counters)"},
+		"waiters":    {"redquorum:waits:%d", "most of them redquorum:… (keys beside locks)"},
+		"others":     {"cache:%d", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers, urls := startMet(t, 1, durable)
+			for i := range 2000 {
+				_, err := servers[0].Do("SET", fmt.Sprintf(c.key, i), strings.Repeat("x", 1000), "PX", 3_600_000)
+				require.NoError(t, err)
+			}
+			_, err := servers[0].Do("CONFIG", "SET", "maxmemory", "1mb")
+			require.NoError(t, err)
+			_, d, text := consult(t, urls)
+			requireFinding(t, &d, text, 0, severe, "memory", nil, "its memory is full (OOM)", c.says)
+			do := strings.Fields(strings.ReplaceAll(d.Nodes[0].Findings[0].Do, ",", " "))
+			if c.says == "" {
+				assert.Contains(t, d.Nodes[0].Findings[0].Do, "move other data elsewhere")
+				return
+			}
+			require.Equal(t, []string{"CONFIG", "SET", "maxmemory"}, do[:3])
+			_, err = servers[0].Do("CONFIG", "SET", "maxmemory", do[3])
+			require.NoError(t, err)
+			_, d, text = consult(t, urls)
+			assert.Empty(t, d.Nodes[0].Findings, text)
+		})
+	}
+}
+
 func TestPersistenceThatChangedIsNamed(t *testing.T) {
 	t.Parallel()
 	servers, urls := startMet(t, 3, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "no"))

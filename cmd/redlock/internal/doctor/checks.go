@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -72,7 +71,7 @@ func (f *facts) check(l limits) (found []finding) {
 	f.checkKinds(add)
 	f.checkCertificates(add)
 	f.checkChangedPersistence(add)
-	return asFull(found)
+	return f.asFull(found)
 }
 
 // adder adds a finding. The format what takes the arguments.
@@ -135,18 +134,6 @@ func (f *facts) checkConnection() finding {
 			"a master that does not answer has no vote; a majority must answer",
 			"check that it runs, its address, and the network in between",
 		}
-	}
-}
-
-// checkMemory tells whether keys may soon be refused because memory is full.
-func (f *facts) checkMemory(add adder) {
-	limit, err := strconv.ParseUint(f.info["maxmemory"], 10, 64)
-	if err != nil || limit == 0 {
-		return
-	}
-	if used, err := strconv.ParseUint(f.info["used_memory"], 10, 64); err == nil && used > limit/10*9 {
-		add(warning, "memory", "a full master refuses every lock (OOM)", "raise maxmemory, or move other data elsewhere",
-			"%d of %d bytes of maxmemory are used", used, limit)
 	}
 }
 

@@ -22,6 +22,7 @@ type facts struct {
 	err       error // why there is no connection, or it failed; then the rest is incomplete
 	runID     string
 	reached   []string // the run ids of the servers that further connections have reached
+	filling   *filling // what of ours fills its memory; nil if that is not known, or not so
 	addresses []string // of the endpoint's name, if it has several of one kind
 	product   string
 	version   string
@@ -89,7 +90,7 @@ func (p *probe) connect(ctx context.Context, f *facts) bool {
 func (p *probe) ask(ctx context.Context, f *facts) {
 	f.info, f.config, f.denied = map[string]string{}, map[string]string{}, map[string]error{}
 	for _, step := range []func(context.Context, *facts) error{
-		p.askOthers, p.askMemory, p.askPings, p.askTime, p.askInfo, p.askConfig, p.tryName, p.tryDerivedKey, p.tryKinds, p.tryCommands,
+		p.askOthers, p.askMemory, p.askPings, p.askTime, p.askInfo, p.askKeys, p.askConfig, p.tryName, p.tryDerivedKey, p.tryKinds, p.tryCommands,
 	} {
 		if err := step(ctx, f); err != nil {
 			f.err = err
