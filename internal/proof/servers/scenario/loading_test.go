@@ -2,9 +2,11 @@ package scenario_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -28,6 +30,17 @@ var defaultUsers = map[string]string{
 	"on, for some commands":      "on nopass ~* &* -@all +ping +get +set",
 	"on, without one command":    "on nopass +@all ~* &* -pexpire",
 	"on":                         "on nopass +@all ~* &*",
+}
+
+// packaged is the default user of packaging.
+func packaged(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../packaging/secrets")
+	require.NoError(t, err)
+	_, user, found := strings.Cut(string(text), "\tuser default ")
+	require.True(t, found)
+	user, _, _ = strings.Cut(user, "\n")
+	return user
 }
 
 // users are lines of an ACL file, with this default user.
@@ -54,7 +67,9 @@ func identity(t *testing.T, m cluster.Master) pool.Identity {
 // the documented rights, each of them loads all.
 func TestServersThatLoadAPartOfTheirLogAreNotDurable(t *testing.T) {
 	t.Parallel()
-	for name, user := range defaultUsers {
+	all := maps.Clone(defaultUsers)
+	all["of packaging"] = packaged(t)
+	for name, user := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := redistest.StartOne(t, users(t, user), redistest.WithArgs(durable...))
@@ -68,13 +83,13 @@ func TestServersThatLoadAPartOfTheirLogAreNotDurable(t *testing.T) {
 			require.NoError(t, err)
 			left, err := redis.Int(m.Do("PTTL", "a"))
 			require.NoError(t, err)
-			all := there == 2 && left > 100_000
+			whole := there == 2 && left > 100_000
 			t.Logf("%s %s: durable %v, %d of 2 keys, the first for %d ms", before.Product, before.Version, before.Durable, there, left)
 			for _, id := range []pool.Identity{before, identity(t, m)} {
-				assert.True(t, all || !id.Durable, "it is called durable, and has lost something")
+				assert.True(t, whole || !id.Durable, "it is called durable, and has lost something")
 			}
-			if slices.Contains([]string{"on", "off, with all rights", "off, with the rights to it"}, name) {
-				assert.True(t, all && before.Durable)
+			if slices.Contains([]string{"on", "off, with all rights", "off, with the rights to it", "of packaging"}, name) {
+				assert.True(t, whole && before.Durable)
 			}
 		})
 	}

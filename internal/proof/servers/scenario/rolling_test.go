@@ -92,8 +92,12 @@ func (r *roll) program(t *testing.T) *redlock.Locker {
 func (r *roll) holds(t *testing.T) (held []*redlock.Lock) {
 	t.Helper()
 	for i, acquire := range []func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error){
-		func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error) { return l.Lock(ctx, name) },
-		func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error) { return l.RLock(ctx, name) },
+		func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error) {
+			return l.Lock(ctx, name)
+		},
+		func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error) {
+			return l.RLock(ctx, name)
+		},
 		func(ctx context.Context, l *redlock.Locker, name string) (*redlock.Lock, error) {
 			return l.LockAll(ctx, []string{name, name + "too"})
 		},
