@@ -34,7 +34,8 @@ type script struct {
 	mu     sync.Mutex // guards the locks, where they change
 	locks  []survey.Inspection
 	events []journal.Entry
-	calls  uint64 // that a listing costs
+	calls  uint64        // that a listing costs
+	slow   time.Duration // how long it takes
 	asks   struct{ examine, list, inspect, names, members, log atomic.Int64 }
 	spent  atomic.Uint64
 	reason atomic.Value
@@ -71,7 +72,9 @@ func (s *script) examine(context.Context) []survey.Vitals {
 func (s *script) list(context.Context) (survey.Listing, error) {
 	s.asks.list.Add(1)
 	s.spent.Add(s.calls)
-	return survey.Listing{Complete: true, Quorum: 2, Members: 3, Locks: s.now(), Nodes: []survey.NodeListing{{}, {}, {}}}, nil
+	locks := s.now()
+	time.Sleep(s.slow)
+	return survey.Listing{Complete: true, Quorum: 2, Members: 3, Locks: locks, Nodes: []survey.NodeListing{{}, {}, {}}}, nil
 }
 
 func (s *script) inspect(_ context.Context, names []string, _ func(string) bool) (told []survey.Inspection, _ error) {

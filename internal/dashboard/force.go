@@ -81,10 +81,11 @@ func (d *Dashboard) force(r *http.Request, name string) (released survey.Release
 		return released, http.StatusBadRequest, errors.New("give the digest that the inspection of the lock has: nothing but what was seen is released")
 	}
 	reason += fmt.Sprintf(" (%s, by redlock serve)", cmp.Or(userOf(r), "somebody"))
-	err = errors.Join(d.watch.do(r.Context(), func(ctx context.Context) {
+	if undone := d.watch.do(r.Context(), name, func(ctx context.Context) {
 		released, err = d.watch.source.force(ctx, name, digest, reason)
-		d.watch.forget(name)
-	}), err)
+	}); undone != nil {
+		err = undone
+	}
 	switch {
 	case err == nil:
 		return released, http.StatusOK, nil

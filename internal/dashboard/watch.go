@@ -108,13 +108,17 @@ type watch struct {
 	source source
 	clock  clock.Clock
 
-	wake chan struct{}              // somebody wants a look; has room for one
-	jobs chan func(context.Context) // further questions, which run between two looks
+	wake chan struct{}                            // somebody wants a look; has room for one
+	jobs chan func(context.Context) (take func()) // releases
 	stop context.CancelFunc
 	done chan struct{} // closed at the end of run
 
-	began clock.Instant // of the interval in which names were last asked about; used by run
-	spent int           // how many were then
+	// These are used by run alone.
+	looking, listing bool                      // answers are on their way
+	ended            clock.Instant             // of the last look
+	began            clock.Instant             // of the interval in which names were last asked about
+	spent            int                       // how many were, by their weight, less what intervals before could bear
+	released         map[subject]clock.Instant // what was known until then is from before a release
 
 	mu      sync.Mutex       // guards the fields below
 	wanted  map[subject]bool // since they were asked for
@@ -126,7 +130,7 @@ type watch struct {
 func newWatch(s source, clk clock.Clock) *watch {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watch{
-		source: s, clock: clk, wake: make(chan struct{}, 1), jobs: make(chan func(context.Context)), stop: stop, done: make(chan struct{}),
+		source: s, clock: clk, wake: make(chan struct{}, 1), jobs: make(chan func(context.Context) func()), released: map[subject]clock.Instant{}, stop: stop, done: make(chan struct{}),
 		wanted: map[subject]bool{}, now: &snapshot{}, changed: make(chan struct{}),
 	}
 	go w.run(ctx)
@@ -139,19 +143,32 @@ func (w *watch) close() {
 	<-w.done
 }
 
+// run decides what is asked, and takes the answers. What asks has a goroutine of its own: a list of
+// all locks, one look at the rest, and releases, so that none of them holds up another.
 func (w *watch) run(ctx context.Context) {
 	defer close(w.done)
 	defer w.source.close()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	answers := make(chan func())
+	start := func(ask func(context.Context) (take func())) {
+		asking.Go(func() {
+			take := ask(ctx)
+			select {
+			case answers <- take:
+			case <-ctx.Done():
+			}
+		})
+	}
 	var due <-chan struct{} // nil: nobody looks
 	var timer *clock.Timer
-	var ended clock.Instant // of the last look
 	plan := func() {
 		if timer != nil {
 			timer.Stop()
 		}
 		now := w.clock.Now()
 		if at, is := w.next(); is {
-			due, timer = clock.After(w.clock, max(at, ended.Add(gap), now).Sub(now))
+			due, timer = clock.After(w.clock, max(at, w.ended.Add(gap), now).Sub(now))
 		} else {
 			due, timer = nil, nil
 		}
@@ -164,12 +181,14 @@ func (w *watch) run(ctx context.Context) {
 			}
 			return
 		case job := <-w.jobs:
-			job(ctx)
+			start(job)
+		case take := <-answers:
+			take()
+			plan()
 		case <-w.wake:
 			plan()
 		case <-due:
-			w.look(ctx, w.clock.Now())
-			ended = w.clock.Now()
+			w.look(start)
 			plan()
 		}
 	}
@@ -181,24 +200,30 @@ func (w *watch) next() (at clock.Instant, is bool) {
 	defer w.mu.Unlock()
 	at = math.MaxInt64
 	for one := range w.wanted {
+		if one == locks && w.listing || one != locks && w.looking {
+			continue // the answers are on their way
+		}
 		due := w.now.due(one)
 		if one.name != "" && w.spent >= mostNames {
-			due = max(due, w.began.Add(interval))
+			due = max(due, w.began.Add(time.Duration(w.spent/mostNames)*interval))
 		}
-		at = min(at, due)
+		at, is = min(at, due), true
 	}
-	return at, len(w.wanted) > 0
+	return at, is
 }
 
 // take returns what is wanted and due. From then on it is wanted no more.
 func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now >= w.began.Add(interval) {
-		w.began, w.spent = now, 0
+	if since := now.Sub(w.began); since >= interval {
+		w.began, w.spent = now, max(w.spent-int(min(since/interval, math.MaxInt32/mostNames))*mostNames, 0)
 	}
 	topics = map[subject]bool{}
 	for one := range w.wanted {
+		if one == locks && w.listing || one != locks && w.looking {
+			continue
+		}
 		// What is nearly due is asked for as well, and from then on at once.
 		if now.Add(interval/4) < w.now.due(one) || one.name != "" && w.spent >= mostNames {
 			continue
@@ -214,41 +239,102 @@ func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string
 	return topics, names
 }
 
-// look asks the masters for what is wanted and due.
-func (w *watch) look(ctx context.Context, now clock.Instant) {
+// look has the masters asked for what is wanted and due.
+func (w *watch) look(start func(ask func(context.Context) (take func()))) {
+	now := w.clock.Now()
 	topics, names := w.take(now)
-	if len(topics)+len(names) == 0 {
-		return
-	}
-	s := *w.latest()
-	s.told = maps.Clone(s.told)
-	if s.told == nil {
-		s.told = map[subject]clock.Instant{}
-	}
-	for topic := range topics {
-		s.told[topic] = now
-	}
-	if topics[state] {
-		s.vitals = w.source.examine(ctx)
-	}
 	if topics[locks] {
-		w.list(ctx, &s, now)
+		delete(topics, locks)
+		w.listing = true
+		start(func(ctx context.Context) func() { return w.list(ctx, now) })
 	}
-	// A listing has told of most names just now.
-	names = slices.DeleteFunc(names, func(name string) bool { return s.named[name] != nil && s.named[name].seen == now })
-	if len(names) > 0 {
-		w.refresh(ctx, &s, names, now)
+	if len(topics)+len(names) > 0 {
+		w.looking = true
+		start(func(ctx context.Context) func() { return w.ask(ctx, topics, names, now) })
+	}
+}
+
+// ask asks for all but the list, at once: a master that is slow costs one answer and not several.
+func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string, now clock.Instant) (take func()) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var asked sync.WaitGroup
+	var vitals []survey.Vitals
+	var members survey.Members
+	var told []survey.Inspection
+	var log survey.Events
+	var membersErr, namesErr, logErr error
+	if topics[state] {
+		asked.Go(func() { vitals = w.source.examine(ctx) })
 	}
 	if topics[membership] {
-		var told survey.Members
-		if told, s.membersErr = w.source.members(ctx); s.membersErr == nil {
-			s.members = told // of before, as long as too few tell
-		}
+		asked.Go(func() { members, membersErr = w.source.members(ctx) })
 	}
 	if topics[events] {
-		s.events, s.eventsErr = w.source.log(ctx)
+		asked.Go(func() { log, logErr = w.source.log(ctx) })
 	}
-	w.publish(&s)
+	if known := w.latest().named; len(names) > 0 {
+		asked.Go(func() {
+			told, namesErr = w.source.inspect(ctx, names, func(name string) bool {
+				e := known[name]
+				return e == nil || e.Kind == survey.KindSemaphore || !e.IsThere()
+			})
+		})
+	}
+	asked.Wait()
+	return func() {
+		w.looking, w.ended = false, w.clock.Now()
+		s := w.newer()
+		for topic := range topics {
+			s.told[topic] = now
+		}
+		if topics[state] {
+			s.vitals = vitals
+		}
+		if topics[membership] {
+			if s.membersErr = membersErr; membersErr == nil {
+				s.members = members // of before, as long as too few tell
+			}
+		}
+		if topics[events] && !w.isReleased(events, now) {
+			s.events, s.eventsErr = log, logErr
+		}
+		if namesErr != nil {
+			s.listErr = namesErr
+		}
+		if len(names) > 0 {
+			w.spent += weight(told)
+			w.refresh(s, names, told, now)
+		}
+		w.publish(s)
+	}
+}
+
+// weight is how many names more than they are, in work, these are: a master runs three commands for
+// each permit of a semaphore, and about ten for a name.
+func weight(told []survey.Inspection) int { return permitCommands(told) / 10 }
+
+// permitCommands is how many commands each master runs for the permits of semaphores.
+func permitCommands(told []survey.Inspection) (n int) {
+	for i := range told {
+		n += 3 * len(told[i].Permits)
+	}
+	return n
+}
+
+// newer returns a copy of what is known, to be changed and published.
+func (w *watch) newer() *snapshot {
+	s := *w.latest()
+	if s.told = maps.Clone(s.told); s.told == nil {
+		s.told = map[subject]clock.Instant{}
+	}
+	return &s
+}
+
+// isReleased reports whether what was asked for at a moment is from before a release.
+func (w *watch) isReleased(of subject, asked clock.Instant) bool {
+	at, is := w.released[of]
+	return is && asked <= at
 }
 
 func (w *watch) publish(s *snapshot) {
@@ -260,56 +346,74 @@ func (w *watch) publish(s *snapshot) {
 	w.changed = make(chan struct{})
 }
 
-// forget has a name and the log be asked for anew: what is known is from before a release.
+// forget has a name and the log be asked for anew: what is known is from before a release, and so
+// is what is on its way.
 func (w *watch) forget(name string) {
-	s := *w.latest()
-	s.named, s.told = maps.Clone(s.named), maps.Clone(s.told)
+	now := w.clock.Now()
+	maps.DeleteFunc(w.released, func(_ subject, at clock.Instant) bool { return now.Sub(at) > 2*listBound })
+	w.released[lockOf(name)], w.released[events] = now, now
+	s := w.newer()
+	s.named = maps.Clone(s.named)
 	delete(s.named, name)
 	delete(s.told, events)
-	w.publish(&s)
+	w.publish(s)
 }
 
 // list lists all locks. The next listing is so much later that the average is at the rate.
-func (w *watch) list(ctx context.Context, s *snapshot, now clock.Instant) {
+func (w *watch) list(ctx context.Context, now clock.Instant) (take func()) {
 	began := w.source.stats()
-	s.listing, s.listErr = w.source.list(ctx)
+	listing, err := w.source.list(ctx)
 	ended, cost := w.source.stats(), uint64(0)
 	for i := range min(len(began.Nodes), len(ended.Nodes)) {
 		cost = max(cost, ended.Nodes[i].Calls-began.Nodes[i].Calls)
 	}
-	s.listedAt = w.clock.Wall()
-	s.listDue = now.Add(max(interval, time.Duration(cost)*time.Second/listingRate))
+	cost += uint64(permitCommands(listing.Locks))
+	return func() {
+		w.listing = false
+		s := w.newer()
+		s.told[locks], s.listing, s.listErr = now, listing, err
+		s.listedAt = w.clock.Wall()
+		s.listDue = now.Add(max(interval, time.Duration(cost)*time.Second/listingRate))
+		s.listing.Locks, s.listing.Idle = nil, nil
+		w.merge(s, slices.Concat(listing.Locks, listing.Idle), now)
+		w.publish(s)
+	}
+}
+
+// merge takes a listing that began at a moment. What was asked about by itself since then is newer.
+func (w *watch) merge(s *snapshot, all []survey.Inspection, now clock.Instant) {
 	before := s.named
 	s.locks, s.named = nil, map[string]*entry{}
-	for _, in := range slices.Concat(s.listing.Locks, s.listing.Idle) {
-		e := newEntry(&in, now)
-		if s.named[in.Name] = e; in.IsThere() {
-			s.locks = append(s.locks, e)
+	for i := range all {
+		if name := all[i].Name; !w.isReleased(lockOf(name), now) {
+			s.named[name] = newEntry(&all[i], now)
 		}
 	}
 	for name, e := range before { // a lock that is free is in no list, and somebody may look at it
-		if s.named[name] == nil && now.Sub(e.seen) <= fresh {
+		listed := s.named[name]
+		if listed == nil && w.clock.Now().Sub(e.seen) <= fresh || e.seen > now {
 			s.named[name] = e
 		}
 	}
-	s.listing.Locks = nil
+	for _, e := range s.named {
+		if e.IsThere() && (e.seen >= now) {
+			s.locks = append(s.locks, e)
+		}
+	}
+	slices.SortFunc(s.locks, func(a, b *entry) int { return survey.Natural(a.Name, b.Name) })
 }
 
-// refresh asks about single names: those on the pages that are open.
-func (w *watch) refresh(ctx context.Context, s *snapshot, names []string, now clock.Instant) {
+// refresh takes the answers about single names: those on the pages that are open.
+func (w *watch) refresh(s *snapshot, names []string, told []survey.Inspection, now clock.Instant) {
 	known := s.named
-	told, err := w.source.inspect(ctx, names, func(name string) bool {
-		e := known[name]
-		return e == nil || e.Kind == survey.KindSemaphore || !e.IsThere()
-	})
-	if err != nil {
-		s.listErr = err
-	}
 	s.named, s.locks = maps.Clone(known), slices.Clone(s.locks)
 	if s.named == nil {
 		s.named = map[string]*entry{}
 	}
 	for i := range told {
+		if w.isReleased(lockOf(told[i].Name), now) {
+			continue
+		}
 		e := newEntry(&told[i], now)
 		s.named[e.Name] = e
 		at, found := slices.BinarySearchFunc(s.locks, e, func(a, b *entry) int { return survey.Natural(a.Name, b.Name) })
@@ -323,7 +427,7 @@ func (w *watch) refresh(ctx context.Context, s *snapshot, names []string, now cl
 		}
 	}
 	for _, name := range names {
-		if e := s.named[name]; e == nil || e.seen != now { // no lock can have such a name
+		if e := s.named[name]; (e == nil || e.seen < now) && !w.isReleased(lockOf(name), now) { // no lock can have such a name
 			none := survey.Inspection{Name: name, Verdict: "free", Kind: survey.KindLock, NoLock: "No lock can have this name"}
 			s.named[name] = newEntry(&none, now)
 		}
@@ -396,14 +500,17 @@ func (w *watch) get(ctx context.Context, all ...subject) (*snapshot, error) {
 	return w.latest(), nil
 }
 
-// do runs a question between two looks.
-func (w *watch) do(ctx context.Context, ask func(context.Context)) error {
-	asked := make(chan struct{})
-	job := func(alive context.Context) {
-		defer close(asked)
-		ctx, cancel := context.WithTimeout(alive, patience)
+// do releases a lock by its name, whatever else is asked meanwhile.
+func (w *watch) do(ctx context.Context, name string, release func(context.Context)) error {
+	ended := make(chan struct{})
+	job := func(alive context.Context) (take func()) {
+		ctx, cancel := context.WithTimeout(alive, 2*patience)
 		defer cancel()
-		ask(ctx)
+		release(ctx)
+		return func() {
+			w.forget(name)
+			close(ended)
+		}
 	}
 	select {
 	case w.jobs <- job:
@@ -413,7 +520,7 @@ func (w *watch) do(ctx context.Context, ask func(context.Context)) error {
 		return redlock.ErrClosed
 	}
 	select {
-	case <-asked:
+	case <-ended:
 		return nil
 	case <-w.done:
 		return redlock.ErrClosed

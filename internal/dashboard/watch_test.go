@@ -3,7 +3,9 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,5 +62,59 @@ func TestAPageOfAFreeLockStaysWhenLocksAreListed(t *testing.T) {
 			}
 		}
 		assert.Zero(t, n, "they have answered all the time")
+	})
+}
+
+func TestAListHoldsUpNeitherOtherPagesNorReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{locks: []survey.Inspection{held("x", "first")}, slow: 15 * time.Second}
+		d := open(t, s, Config{AllowForce: true, Login: loggedIn})
+		right := func(r *http.Request) { r.SetBasicAuth("ann", "right") }
+		listed := make(chan string)
+		go func() { listed <- do(d, "GET", "/locks", right).Body.String() }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		for range 5 {
+			for _, target := range []string{"/", "/lock?name=x", "/members", "/log"} {
+				assert.Contains(t, do(d, "GET", target, right).Body.String(), time.Now().UTC().Format("15:04"), target)
+			}
+			time.Sleep(interval)
+		}
+		assert.Less(t, time.Since(began), 6*time.Second)
+		assert.GreaterOrEqual(t, s.asks.examine.Load(), int64(5))
+		assert.Contains(t, <-listed, "have not been listed yet")
+
+		s.set(held("x", "second")) // as if by a release
+		began = time.Now()
+		w := do(d, "POST", "/api/v1/unlock?name=x", right, func(r *http.Request) { r.PostForm = url.Values{"reason": {"gone"}, "digest": {"seen"}} })
+		assert.Equal(t, http.StatusOK, w.Code)
+		assert.Less(t, time.Since(began), time.Second)
+		time.Sleep(15 * time.Second)
+		page := do(d, "GET", "/lock?name=x", right).Body.String()
+		assert.Contains(t, page, "is held by second", "what the list says of it is older")
+		assert.NotContains(t, do(d, "GET", "/locks", right).Body.String(), ">first<")
+	})
+}
+
+func TestAPermitCostsWhatAMasterDoesForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		for i := range 50 {
+			in := held(fmt.Sprint("s", i), "me")
+			in.Kind, in.Permits = survey.KindSemaphore, make([]survey.Holding, 1024)
+			s.locks = append(s.locks, in)
+		}
+		d := open(t, s, Config{})
+		get(t, d, "/locks")
+		asked := s.asks.names.Load()
+		const seconds = 300
+		for range seconds {
+			do(d, "GET", "/locks")
+			time.Sleep(interval)
+		}
+		perName := 10 + 3*1024
+		perSecond := (int(s.asks.names.Load()-asked)*perName + int(s.asks.list.Load())*50*perName) / seconds
+		assert.LessOrEqual(t, perSecond, 10*mostNames+listingRate+2*perName)
+		assert.Positive(t, s.asks.names.Load()-asked)
 	})
 }
