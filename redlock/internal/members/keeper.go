@@ -193,8 +193,8 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 
 // ask sends requests, and returns the answers when all have come or failed. SoFar, if not nil, is
 // called with each. A master that does not answer holds up nothing for longer than what the others
-// said is acted on (leastQuarantine). When ctx ends, those that have not answered are as if they had
-// not answered in time.
+// said is acted on (leastQuarantine). When ctx ends, those that have not answered are as if they
+// had not answered in time.
 func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]report)) (reports []report) {
 	done := make(chan *inquiry, len(asks))
 	now := ms.clock.Now()

@@ -57,10 +57,10 @@ func (ms *Membership) maxTTLLocked(r *Roster) time.Duration {
 	}
 }
 
-// settleLocked finds out whether all members were told the roster. From then on, nobody is left who
-// could let one rejoin at the version before. They say so within half of the shorter quarantine: one
-// of them that forgot in that time waits for all of it, and what somebody has read to let it rejoin
-// is younger than the other half (rejoin).
+// settleLocked finds out whether all members were told the roster. From then on, nobody is left
+// who could let one rejoin at the version before. They say so within half of the shorter
+// quarantine: one of them that forgot in that time waits for all of it, and what somebody has read
+// to let it rejoin is younger than the other half (rejoin).
 func (ms *Membership) settleLocked(reports []report) {
 	k := &ms.keeper
 	r := k.roster

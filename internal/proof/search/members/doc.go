@@ -47,12 +47,12 @@
 // master that accepted another one of that number: it would hide what it accepted. To be told ends
 // what was promised and accepted. A new member votes at once.
 //
-// Forgetting. A master that forgot does not vote for W: MaxTTL, and 4 s at least, because what others
-// do about members must be over by then, and takes round trips. Then it rejoins as the member that it
-// was, by its recorded endpoint, and never because a member is missing. Who lets it rejoin goes
-// through a first phase under the newest text that it knows to count, or that a master was told. An
-// answer of one other member that
-// remembers the text is enough to vote again, even of one that is unlearned.
+// Forgetting. A master that forgot does not vote for W: MaxTTL, and 4 s at least, because what
+// others do about members must be over by then, and takes round trips. Then it rejoins as the
+// member that it was, by its recorded endpoint, and never because a member is missing. Who lets it
+// rejoin goes through a first phase under the newest text that it knows to count, or that a master
+// was told. An answer of one other member that remembers the text is enough to vote again, even of
+// one that is unlearned.
 //
 // To promise and accept again takes more (Rules.LearnsFromOne). What it accepted may have been
 // chosen by a majority with it, of which only one other need be left. So it must have learned from
@@ -63,10 +63,10 @@
 //
 // Ballots end. A promise is an attempt like that for a lock: who has it must have done with it,
 // acceptances and all, before a master that gave it may be back. So a proposer sends nothing under
-// a ballot later than W/2 after it began, and a master accepts nothing under it later than W/2 after
-// it promised, by its own clock. Otherwise this happens (Rules.LongBallots): A
-// promises ballot 3 and forgets. It learns from B and C under ballot 1, before ballot 3 comes to B.
-// With the promises of A and B, X is accepted at B under 3. Meanwhile A and C choose Y under 2. The
+// a ballot later than W/2 after it began, and a master accepts nothing under it later than W/2
+// after it promised, by its own clock. Otherwise this happens (Rules.LongBallots): A promises
+// ballot 3 and forgets. It learns from B and C under ballot 1, before ballot 3 comes to B. With
+// the promises of A and B, X is accepted at B under 3. Meanwhile A and C choose Y under 2. The
 // next proposer finds X under the larger ballot, and B and C choose it, too. It is not enough that
 // an acceptance counts only from the incarnation that promised: A accepted nothing under 3. With
 // this rule, it is not needed either (the search holds with Rules.OldPromise alone), and no first
