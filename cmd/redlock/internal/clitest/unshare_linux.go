@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Unshare makes a command run in namespaces of its own, as root there. Where that is not allowed, it
-// skips the test.
+// Unshare makes a command run in namespaces of its own, as root there. Where that is not allowed,
+// it skips the test.
 func Unshare(t *testing.T, cmd *exec.Cmd, flags ...string) *exec.Cmd {
 	t.Helper()
 	unshare := append([]string{"unshare", "--user", "--map-root-user"}, flags...)

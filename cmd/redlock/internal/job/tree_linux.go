@@ -192,8 +192,8 @@ func (c *child) left() string {
 	}
 }
 
-// still reports whether nothing executes, and nothing was forked since the last time. What cannot be
-// seen does not stand still: the lock must be renewed for it.
+// still reports whether nothing executes, and nothing was forked since the last time. What cannot
+// be seen does not stand still: the lock must be renewed for it.
 func (c *child) still() bool {
 	if c.detach {
 		return pgroup.Still(c.pid)

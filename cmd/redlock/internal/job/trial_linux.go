@@ -116,8 +116,8 @@ func missingInterpreter(path string) (interpreter string, why error) {
 	return "", nil
 }
 
-// open opens a regular file, and returns its size; nil and 0 if that is impossible. Methods of a nil
-// file return errors.
+// open opens a regular file, and returns its size; nil and 0 if that is impossible. Methods of a
+// nil file return errors.
 func open(path string) (*os.File, uint64) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

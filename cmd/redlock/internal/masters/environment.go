@@ -12,8 +12,8 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 )
 
-// Variables of the environment that name the masters. They belong together: where a flag names other
-// masters, none of them counts.
+// Variables of the environment that name the masters. They belong together: where a flag names
+// other masters, none of them counts.
 const (
 	Variable     = "REDLOCK_NODES"      // endpoints, as --nodes has them
 	FileVariable = "REDLOCK_NODES_FILE" // as --nodes-file

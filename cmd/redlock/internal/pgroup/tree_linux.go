@@ -66,8 +66,8 @@ func Descendants(skip func(Process) bool) ([]Process, bool) {
 // nearBy is how many numbers are tried, which takes some tens of milliseconds.
 const nearBy = 1 << 15
 
-// Near returns the children of this process that are found without /proc: by their numbers, if these
-// are small, or not far above that of a process.
+// Near returns the children of this process that are found without /proc: by their numbers, if
+// these are small, or not far above that of a process.
 func Near(pid int) (all []Process) {
 	for _, from := range []int{1, max(pid, nearBy)} {
 		for number := from; number < from+nearBy; number++ {
@@ -205,8 +205,8 @@ func (p Process) String() string {
 // Stopped reports whether the process was stopped when it was seen.
 func (p Process) Stopped() bool { return p.state == 'T' || p.state == 't' }
 
-// Still reports whether nothing of a process that was sent SIGSTOP executes now. Nobody knows of one
-// that /proc does not show.
+// Still reports whether nothing of a process that was sent SIGSTOP executes now. Nobody knows of
+// one that /proc does not show.
 func (p Process) Still() bool {
 	now, ok := Look(p.PID)
 	return !ok || now.Start != p.Start || now.state != 0 && threadsAre(strconv.Itoa(p.PID), still)

@@ -225,6 +225,7 @@ func TestSignalsEndACampaignAndGoToTheCommandWhileItRuns(t *testing.T) {
 	status, stderr := follower.End(t)
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), status)
 	assert.Contains(t, stderr, "ended while campaigning: terminated")
+	assert.Regexp(t, `redlock: waits to lead "x", led by ".*"( since 2|, which asked for it at 2)`, stderr)
 	require.NoError(t, syscall.Kill(leader.Pid(), syscall.SIGTERM))
 	assert.Equal(t, 9, leader.Wait(t))
 }

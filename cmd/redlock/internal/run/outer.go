@@ -15,8 +15,8 @@ import (
 )
 
 // outer are the locks that the redlocks around this one hold for their commands, and so for us:
-// whoever waits for one of them waits for itself. They are known by their values, which no two locks
-// share: another cluster, another prefix and a lock that was lost since are none of them. The
+// whoever waits for one of them waits for itself. They are known by their values, which no two
+// locks share: another cluster, another prefix and a lock that was lost since are none of them. The
 // environment has digests of these, because whoever knows a value can release its lock.
 type outer []string
 

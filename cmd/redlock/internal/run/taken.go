@@ -25,8 +25,8 @@ type tenant struct {
 	since   redlock.Since
 }
 
-// tenantOf returns who has a lock by what the masters tell; of several locks, whoever got one first.
-// What is not known is empty.
+// tenantOf returns who has a lock by what the masters tell; of several locks, whoever got one
+// first. What is not known is empty.
 func tenantOf(locks ...redlock.Status) (first tenant) {
 	add := func(owner string, since redlock.Since) {
 		earlier := !since.Time.IsZero() && (first.since.Time.IsZero() || since.Time.Before(first.since.Time))
