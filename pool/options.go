@@ -36,7 +36,8 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 // WithCredentials sets a function that returns user name and password at every connect, instead of
 // those in the endpoint, so they may change while the program runs. An empty user name is Redis'
 // default user; an empty password sends no AUTH. The function must return when ctx ends. The
-// endpoint that it gets contains no credentials.
+// endpoint that it gets contains no credentials. It is not asked for members that these must not go
+// to ([WithMemberCredentials]).
 func WithCredentials(credentials func(ctx context.Context, endpoint string) (username, password string, err error)) Option {
 	return pipeline.WithCredentials(credentials)
 }
