@@ -7,8 +7,8 @@
 // under the lock of the same name, by a script that compares the lock's fencing token with the
 // newest one that it has seen. The queue's safety rests on that alone: it never asks whether the
 // lock is still held. Anything that reads sorted sets can read the queue; what writes to it in
-// another way is not fenced. A member that somebody else added is a task if it has 1 to 1,024 bytes.
-// When another one is due, Pop and Run give it the score inf, with which it is never due.
+// another way is not fenced. A member that somebody else added is a task if it has 1 to 1,024
+// bytes. When another one is due, Pop and Run give it the score inf, with which it is never due.
 //
 // # What is delivered how often
 //

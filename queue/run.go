@@ -43,9 +43,9 @@ const (
 // A handler's panic continues in Run's goroutine once the other handlers have returned; the task is
 // due again after the retry delay. Run does not report the errors of handlers. Errors of the lock
 // and the store go to [WithReport], and Run keeps trying. It returns an error as soon as the queue
-// or the Locker is closed and the handlers have returned, if the lock is refused for good ([ErrInvalid], such as a TTL above the
-// cluster's maximum), or if it could not report at its end what its handlers have done: then those
-// tasks run again.
+// or the Locker is closed and the handlers have returned, if the lock is refused for good
+// ([ErrInvalid], such as a TTL above the cluster's maximum), or if it could not report at its end
+// what its handlers have done: then those tasks run again.
 //
 // Run knows when the next task is due and waits until then. The store notifies it of tasks that are
 // enqueued meanwhile, so a task begins within some milliseconds of its time. A waiting Run costs

@@ -46,12 +46,12 @@ func (h *hostile) start(t *testing.T) string {
 }
 
 func (h *hostile) serve(client net.Conn) {
-	defer client.Close() //nolint:errcheck // the other side sees the end
+	defer client.Close()
 	server, err := redis.Dial("tcp", h.behind.Addr())
 	if err != nil {
 		return
 	}
-	defer server.Close() //nolint:errcheck // nobody uses it
+	defer server.Close()
 	in := bufio.NewReader(client)
 	for {
 		args, err := readCommand(in)

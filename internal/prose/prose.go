@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
+
+	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
 // Plural returns a number with a noun: "1 master", "3 masters".
@@ -109,8 +111,14 @@ var scriptPlace = regexp.MustCompile(`:? script: [0-9a-f]{40}, on @user_script:[
 var credentials = regexp.MustCompile(`([A-Za-z]+://)[^\s"']*@`)
 
 // Readable returns the text of an error without what only the authors of its script understand, and
-// without passwords.
+// without passwords. What others may have put into it, such as the names of a certificate, a
+// terminal does not obey.
 func Readable(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = pipeline.Printable(line)
+	}
+	text = strings.Join(lines, "\n")
 	text = credentials.ReplaceAllString(scriptPlace.ReplaceAllString(text, ""), "$1…@")
 	return strings.ReplaceAll(text, wrongType, "the key "+NoString)
 }

@@ -41,7 +41,7 @@ func TestCertificatesAreNamed(t *testing.T) {
 	assert.Contains(t, stderr, "are for rediss:// endpoints")
 }
 
-// A balancer, or the name of a service, in place of three masters: each client locks at another one.
+// A balancer, or the name of a service, in place of masters: each client locks at another one.
 func TestAnEndpointOfSeveralServersIsNamed(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3, durable)

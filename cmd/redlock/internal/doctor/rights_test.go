@@ -111,7 +111,7 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 	}
 }
 
-// No right of the rule in docs/operations.md can be missing without a word, and what doctor proposes
+// No right of the rule in docs/operations.md can be missing without a word, and what is proposed
 // brings it back.
 func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	t.Parallel()
