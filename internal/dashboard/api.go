@@ -1,6 +1,10 @@
 package dashboard
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,6 +36,59 @@ func statusOf(err error) int {
 	return http.StatusOK
 }
 
+const (
+	// mostReading is how many clients read a list, or an answer of largeAnswer bytes, at a time: each
+	// may take its time, and what it reads stays in memory until then.
+	mostReading = 4
+	largeAnswer = 256 << 10
+)
+
+// errReading says that others have to read theirs first.
+var errReading = errors.New("too many others are reading large answers; try again in some seconds")
+
+// read writes a large answer unless too many are being read.
+func (d *Dashboard) read(w http.ResponseWriter, write func()) {
+	select {
+	case d.reading <- struct{}{}:
+		defer func() { <-d.reading }()
+		write()
+	default:
+		w.Header().Set("Retry-After", "3")
+		apiError(w, http.StatusServiceUnavailable, errReading)
+	}
+}
+
+// writeList writes a list as the command does, but one lock at a time: there may be megabytes.
+func writeList(w http.ResponseWriter, status int, list *survey.Listing, locks []*entry) {
+	const none = `"locks": []`
+	whole := *list
+	whole.Locks = []survey.Inspection{}
+	var rest bytes.Buffer
+	if err := prose.WriteJSON(&rest, whole); err != nil || len(locks) == 0 {
+		writeJSON(w, status, whole)
+		return
+	}
+	before, after, _ := strings.Cut(rest.String(), none) // nothing that is before it has such a text
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	out := bufio.NewWriter(w)
+	text := before + `"locks": [`
+	for i, e := range locks {
+		one, err := json.MarshalIndent(e.Inspection, "    ", "  ")
+		if err != nil {
+			return // ours always encode
+		}
+		if i > 0 {
+			text = ","
+		}
+		if _, err = fmt.Fprintf(out, "%s\n    %s", text, one); err != nil {
+			return // the client is gone
+		}
+	}
+	_, _ = fmt.Fprintf(out, "\n  ]%s", after) //nolint:errcheck // see above
+	_ = out.Flush()                           //nolint:errcheck // see above
+}
+
 // apiList is `redlock list --json`.
 func (d *Dashboard) apiList(w http.ResponseWriter, r *http.Request) {
 	s, err := d.watch.get(r.Context(), locks)
@@ -39,12 +96,7 @@ func (d *Dashboard) apiList(w http.ResponseWriter, r *http.Request) {
 		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 		return
 	}
-	list := s.listing
-	list.Locks = make([]survey.Inspection, len(s.locks)) // not nil
-	for i, e := range s.locks {
-		list.Locks[i] = *e.Inspection
-	}
-	writeJSON(w, statusOf(list.Failure()), list)
+	d.read(w, func() { writeList(w, statusOf(s.listing.Failure()), &s.listing, s.locks) })
 }
 
 // apiInspect is `redlock inspect --json`.
@@ -62,10 +114,20 @@ func (d *Dashboard) apiInspect(w http.ResponseWriter, r *http.Request) {
 	case e == nil:
 		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 	case e.Verdict == "unknown":
-		writeJSON(w, http.StatusServiceUnavailable, e.Inspection)
+		d.writeInspection(w, http.StatusServiceUnavailable, e.Inspection)
 	default:
-		writeJSON(w, http.StatusOK, e.Inspection)
+		d.writeInspection(w, http.StatusOK, e.Inspection)
 	}
+}
+
+// writeInspection writes what is known of a lock, which may have thousands of readers or permits.
+func (d *Dashboard) writeInspection(w http.ResponseWriter, status int, in *survey.Inspection) {
+	write := func() { writeJSON(w, status, in) }
+	if (len(in.Readers)+len(in.Permits))*256 < largeAnswer {
+		write()
+		return
+	}
+	d.read(w, write)
 }
 
 // apiMembers is `redlock members --json`.

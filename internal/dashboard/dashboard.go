@@ -44,6 +44,7 @@ type Dashboard struct {
 	watch   *watch
 	handler http.Handler
 	streams chan struct{} // has room for those that are open
+	reading chan struct{} // and this for clients that read large answers
 }
 
 // New connects to the masters and returns a dashboard about them. Close it.
@@ -59,7 +60,7 @@ func New(ctx context.Context, config Config) (*Dashboard, error) {
 }
 
 func newDashboard(s source, config Config, clk clock.Clock) *Dashboard {
-	d := &Dashboard{config: config, watch: newWatch(s, clk), streams: make(chan struct{}, mostStreams)}
+	d := &Dashboard{config: config, watch: newWatch(s, clk), streams: make(chan struct{}, mostStreams), reading: make(chan struct{}, mostReading)}
 	mux := http.NewServeMux()
 	handle := func(method, path string, handler http.HandlerFunc) {
 		mux.HandleFunc(method+" "+path, handler)

@@ -36,6 +36,7 @@ type script struct {
 	events []journal.Entry
 	calls  uint64        // that a listing costs
 	slow   time.Duration // how long it takes
+	lag    time.Duration // how long each look takes
 	asks   struct{ examine, list, inspect, names, members, log atomic.Int64 }
 	spent  atomic.Uint64
 	reason atomic.Value
@@ -65,6 +66,7 @@ func (s *script) stats() redlock.Stats {
 
 func (s *script) examine(context.Context) []survey.Vitals {
 	s.asks.examine.Add(1)
+	time.Sleep(s.lag)
 	well := survey.Vitals{RoundTrip: time.Millisecond, Memory: 3 << 20, HasClock: true, Clock: -time.Second}
 	return []survey.Vitals{well, well, {Err: errors.New("away")}}
 }

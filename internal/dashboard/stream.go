@@ -7,11 +7,16 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/redquorum/redquorum/clock"
 )
 
 const (
 	// mostStreams is how many pages are kept up to date at a time. Others are shown once.
 	mostStreams = 100
+
+	// beat is after how long without news the page is told that this process lives.
+	beat = 3 * time.Second
 
 	// writeTimeout bounds the writing of an event: until then, a client has read the one before.
 	writeTimeout = 10 * time.Second
@@ -43,6 +48,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
 		return err == nil && control.Flush() == nil
 	}
 	var last []byte
+	told := d.watch.clock.Now()
 	for ok := send("retry: 2000\n\n"); ok; {
 		s, changed, err := d.watch.want(shown...)
 		if err != nil {
@@ -51,17 +57,25 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
 		if !s.at.IsZero() {
 			content := d.render(r, v, s)
 			if !bytes.Equal(content, last) {
-				last = content
+				last, told = content, d.watch.clock.Now()
 				ok = send("data: %s\n\n", content)
 			}
 		}
+		quiet, timer := clock.After(d.watch.clock, told.Add(beat).Sub(d.watch.clock.Now()))
 		select {
 		case <-changed:
+		case <-quiet:
+			// How old the news is: the page is live only if the masters answer as well.
+			told = d.watch.clock.Now()
+			ok = send("event: beat\ndata: %d\n\n", d.watch.age()/time.Second)
 		case <-d.watch.done:
+			timer.Stop()
 			return
 		case <-r.Context().Done():
+			timer.Stop()
 			return
 		}
+		timer.Stop()
 	}
 }
 

@@ -449,6 +449,15 @@ func (w *watch) latest() *snapshot {
 	return w.now
 }
 
+// age returns how long ago the masters were asked last.
+func (w *watch) age() time.Duration {
+	at := w.latest().at
+	if at.IsZero() {
+		return 0
+	}
+	return w.clock.Wall().Sub(at)
+}
+
 // errBusy says that too many different locks are looked at.
 var errBusy = errors.New("too many different locks are looked at; try again in some seconds")
 

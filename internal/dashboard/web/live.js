@@ -63,6 +63,13 @@
   status.append(words, " ", button);
   document.querySelector("header").append(status);
 
+  // The server sends something every few seconds, and says how old its news is.
+  const patience = 10;
+  let heard = 0;
+  setInterval(() => {
+    if (source && source.readyState === EventSource.OPEN && Date.now() - heard > patience * 1000) show("Not live: no answer");
+  }, 1000);
+
   let source = null;
   let paused = false;
   function show(text) {
@@ -72,7 +79,14 @@
   function open() {
     if (source || paused || document.hidden) return;
     source = new EventSource(main.dataset.live);
-    source.onopen = () => show("Live");
+    source.onopen = () => {
+      heard = Date.now();
+      show("Live");
+    };
+    source.addEventListener("beat", (event) => {
+      heard = Date.now();
+      show(event.data > patience ? `Not live: the masters were asked ${event.data} s ago` : "Live");
+    });
     source.onerror = () => {
       show("Not live: no answer");
       if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
@@ -80,6 +94,7 @@
       setTimeout(open, 5000);
     };
     source.onmessage = (event) => {
+      heard = Date.now();
       show("Live");
       const focus = document.activeElement;
       const html = new DOMParser().parseFromString(`<main>${JSON.parse(event.data)}</main>`, "text/html");
