@@ -37,8 +37,8 @@ func statusOf(err error) int {
 }
 
 const (
-	// mostReading is how many clients read a list, or an answer of largeAnswer bytes, at a time: each
-	// may take its time, and what it reads stays in memory until then.
+	// mostReading is how many clients read a list, or an answer of largeAnswer bytes, at a time:
+	// each may take its time, and what it reads stays in memory until then.
 	mostReading = 4
 	largeAnswer = 256 << 10
 )

@@ -48,8 +48,8 @@ func (d *Dashboard) forceForm(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// apiUnlock is the same for programs: the name in the address, and the rest in the body. If the lock
-// has changed, the answer has the inspection of it as it is.
+// apiUnlock is the same for programs: the name in the address, and the rest in the body. If the
+// lock has changed, the answer has the inspection of it as it is.
 func (d *Dashboard) apiUnlock(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 	released, status, err := d.force(r, r.URL.Query().Get("name"))

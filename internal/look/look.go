@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Key opens redlock.OnlyLooks and Locker.Masters to the packages of this module. No other can name it, so that it is
-// no part of the public API.
+// Key opens redlock.OnlyLooks and Locker.Masters to the packages of this module. No other can name
+// it, so that they are no part of the public API.
 type Key struct{ _ byte }
 
 type lag struct{}

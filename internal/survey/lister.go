@@ -45,7 +45,8 @@ type Lister struct {
 }
 
 const (
-	// listPause is how long a list waits for the slowest masters in all, beside what the others need.
+	// listPause is how long a list waits for the slowest masters in all, beside what the others
+	// need.
 	listPause = 4 * time.Second
 
 	// leastLag is how long each of its questions waits for them at least, behind a quorum.
@@ -84,8 +85,8 @@ func (l *Lister) Examine(ctx context.Context) []Vitals {
 }
 
 // List returns the locks that the masters hold. An error is the first one of a question about a
-// lock; the list is what is known all the same. A master that is slow holds it up by some seconds in
-// all, whatever there is to list.
+// lock; the list is what is known all the same. A master that is slow holds it up by some seconds
+// in all, whatever there is to list.
 func (l *Lister) List(ctx context.Context) (Listing, error) {
 	if l.Bound > 0 {
 		var cancel context.CancelFunc

@@ -68,7 +68,7 @@ func (i *Inspection) digest() string {
 func digestOf(values ...string) string {
 	all := sha256.New()
 	for _, value := range values {
-		fmt.Fprintf(all, "%d:%s", len(value), value)
+		_, _ = fmt.Fprintf(all, "%d:%s", len(value), value) //nolint:errcheck // a hash takes all
 	}
 	return hex.EncodeToString(all.Sum(nil)[:16])
 }
@@ -87,7 +87,8 @@ func (h *Holding) Digest() string {
 // stays, but for readers that have just come.
 //
 // If it fails, and any master has told of the lock, the Release has its Nodes. The error is that of
-// the deletion, [ErrSemaphore], a [*ChangedError], or says that the name is that of somebody's data.
+// the deletion, [ErrSemaphore], a [*ChangedError], or says that the name is that of somebody's
+// data.
 func Force(ctx context.Context, locker *redlock.Locker, prefix, name, digest, reason string) (r Release, err error) {
 	// Delete the lock even if its status is unknown: the error of the deletion says more.
 	told, err := Ask(ctx, locker, name)

@@ -33,8 +33,8 @@ const (
 	pageBytes = 256 << 10
 )
 
-// Bounds limit a scan of one master. A master that tells more than it was asked for meets them, too,
-// and one of 32 MiB of names.
+// Bounds limit a scan of one master. A master that tells more than it was asked for meets them,
+// too, and one of 32 MiB of names.
 type Bounds struct {
 	Keys  int // to look at, whatever they are; up to [Step] more are looked at
 	Locks int // to find, elections that nobody leads included
