@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
@@ -42,6 +45,43 @@ func interrupt(t *testing.T, urls []string, args ...string) {
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), cmd.ProcessState.ExitCode(), "%s", rest)
 	assert.Contains(t, string(rest), "redlock: interrupted while it waited for: locks")
+}
+
+// printed is a command that a text says.
+var printed = regexp.MustCompile("`redlock (run [^`]+)`")
+
+// Whoever meets masters that lost a part of their keys is told what to do, and it helps.
+func TestMastersThatLostAPartOfTheirKeysAreCuredAsIsPrinted(t *testing.T) {
+	t.Parallel()
+	for torn, ask := range map[int][]string{2: {"doctor", "--ttl", "4s", "--max-ttl", "4s"}, 3: {"members", "--max-ttl", "4s"}} {
+		t.Run(ask[0], func(t *testing.T) {
+			t.Parallel()
+			servers := redistest.Start(t, 3)
+			redlock := func(words ...string) (out string, err error) {
+				text, err := clitest.Command(clitest.URLs(servers), words...).CombinedOutput()
+				return string(text), err
+			}
+			out, err := redlock("run", "--name", "x", "--ttl", "4s", "--max-ttl", "4s", "--wait", "20s", "--", "true")
+			require.NoError(t, err, out)
+			for _, s := range servers[:torn] {
+				_, err := s.Do("DEL", pipeline.RegisterKey)
+				require.NoError(t, err)
+			}
+			out, err = redlock(ask...)
+			require.Error(t, err, out)
+			cure := printed.FindStringSubmatch(strings.Join(strings.Fields(out), " "))
+			require.NotNil(t, cure, out)
+			out, err = redlock(strings.Fields(cure[1])...)
+			require.NoError(t, err, "%s: %s", cure[0], out)
+			cluster.Eventually(t, time.Minute, func() string {
+				out, err = redlock("members", "--max-ttl", "4s")
+				if err != nil || strings.Count(out, " votes ") != 3 {
+					return out
+				}
+				return ""
+			})
+		})
+	}
 }
 
 // An operator replaces masters of a cluster that is in use. This test is the runbook of

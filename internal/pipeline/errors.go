@@ -63,6 +63,9 @@ var (
 	// asked like the others.
 	ErrQuarantined = errors.New("quarantined")
 
+	// ErrTorn means that the server has the marker of its memory, and has lost other keys.
+	ErrTorn = fmt.Errorf("%w: it lost its list of members, and so a part of its keys", ErrQuarantined)
+
 	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was
 	// dialed.
 	ErrEndpoint = errors.New("pool: bad endpoint or option")

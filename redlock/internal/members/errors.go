@@ -40,7 +40,9 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
 	case n.torn && ms.looks:
-		return fmt.Errorf("%w: it lost its list of members, and so a part of its keys; the next client that takes a lock lets it wait for MaxTTL", pipeline.ErrQuarantined)
+		longest := ms.longestLocked()
+		return fmt.Errorf("%w; the next client that takes a lock lets it wait and come back: `redlock run --name doctor --ttl %v --max-ttl %v --wait %v -- true`",
+			pipeline.ErrTorn, longest, longest, 3*ms.quarantineLocked())
 	case k.roster == nil && n.unread != nil:
 		return fmt.Errorf("%w: it was asked for the list of members, for %v: %w", pipeline.ErrQuarantined, askTimeout, n.unread)
 	case k.roster == nil && k.rival != "":

@@ -97,6 +97,8 @@ func (f *facts) checkVote(add adder, l limits) {
 	case errors.Is(f.barred, redlock.ErrNotMember):
 		add(severe, "member", "a quorum is a majority of the members, whatever the list of a client says",
 			"take it out of the list; or make it a member: redlock members add", "%s", cli.WithoutPrefix(f.barred))
+	case errors.Is(f.barred, pipeline.ErrTorn):
+		add(severe, "quarantine", lost, "run that command, or wait until a program takes a lock", "%v", f.barred)
 	case f.memory() == markerActive && f.barredFor == 0 && !errors.Is(f.barred, pool.ErrDuplicate):
 		add(severe, "cluster", "a master that remembers votes once it is known of which cluster it is a member",
 			"list all members of the cluster and no others, and start those that are down; a new cluster needs all of its masters once", "%v", f.barred)
