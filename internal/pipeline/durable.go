@@ -19,8 +19,9 @@ const anyKey = "<any key>"
 
 // loads are the commands of an append-only file between MULTI and EXEC. That is how a script of
 // several writes is logged; and when many servers load it, each of its writes needs the rights of
-// the *default user*. What these forbid is skipped, and nothing but the server's log says so. A lone
-// write is always loaded. So a marker may be there, and the locks that it vouches for may be gone.
+// the *default user*. What these forbid is skipped, and nothing but the server's log says so. A
+// lone write is always loaded. So a marker may be there, and the locks that it vouches for may be
+// gone.
 var loads = []Words{
 	Command("ACL", "DRYRUN", "default", "SET", anyKey, ""),
 	Command("ACL", "DRYRUN", "default", "DEL", anyKey),
@@ -72,7 +73,8 @@ func (p *persistence) takeTrial(reply any) bool {
 // A server is durable if a restart brings back every write that it has answered. So its log is
 // complete (the first three settings); one that lost its end, by a failed disk or a repair, is not
 // loaded as if nothing were missing (the fourth); and all of it is loaded. What cannot be seen
-// counts against the server: a vote too early makes two holders, a quarantine too many costs MaxTTL.
+// counts against the server: a vote too early makes two holders, a quarantine too many costs
+// MaxTTL.
 func (p *persistence) judge(id *Identity) {
 	logged := p.config["appendonly"] == "yes" && p.config["appendfsync"] == "always" && p.config["no-appendfsync-on-rewrite"] != "yes"
 	whole := logged && p.config["aof-load-truncated"] == "no"
@@ -85,9 +87,9 @@ func (p *persistence) judge(id *Identity) {
 	id.TellsDurable = p.config["appendonly"] != "" && (!whole || !id.UnknownLoading)
 }
 
-// loadsAll reports whether a server asks nobody's rights when it loads: Redis before 6 has no users,
-// and Valkey has loaded what it logged since 9.1.2. (A Redis without the check cannot be told from
-// one with it.)
+// loadsAll reports whether a server asks nobody's rights when it loads: Redis before 6 has no
+// users, and Valkey has loaded what it logged since 9.1.2. (A Redis without the check cannot be
+// told from one with it.)
 func loadsAll(product, version string) bool {
 	switch product {
 	case "redis":

@@ -24,14 +24,14 @@ type Identity struct {
 	// Meaningless if the server is unidentified.
 	Started clock.Instant
 	// Durable: a restart loses nothing. The server reports that it writes every command to disk
-	// before it answers (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), loads no
-	// log without its end (aof-load-truncated no), and loads all of it (Unloaded). False if one of
-	// these cannot be seen.
+	// before it answers (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), loads
+	// no log without its end (aof-load-truncated no), and loads all of it (Unloaded). False if one
+	// of these cannot be seen.
 	Durable bool
 	// TellsDurable: all could be seen that Durable depends on.
 	TellsDurable bool
-	// Unloaded is why a restart loads only a part of what scripts wrote: in the server's words, what
-	// the default user may not do. Empty if the server loads all, or if that is not known.
+	// Unloaded is why a restart loads only a part of what scripts wrote: in the server's words,
+	// what the default user may not do. Empty if the server loads all, or if that is not known.
 	Unloaded string
 	// UnknownLoading: whether the server loads all cannot be seen (ACL DRYRUN is denied).
 	UnknownLoading bool

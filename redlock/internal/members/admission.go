@@ -193,10 +193,10 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 	return n.early
 }
 
-// waitsToBeRead reports whether a server, which may have come back with all that it held, must first
-// show that it has the list that its marker names: it may have a part of its keys (isTorn). The
-// keeper reads the list, and before that no client writes the new process into the marker, by which
-// all would believe it.
+// waitsToBeRead reports whether a server, which may have come back with all that it held, must
+// first show that it has the list that its marker names: it may have a part of its keys (isTorn).
+// The keeper reads the list, and before that no client writes the new process into the marker, by
+// which all would believe it.
 func (n *member) waitsToBeRead() bool {
 	waits := !n.read && !n.forbids && n.place.isTold() && n.server.isRestart(n.marker)
 	n.early = n.early || waits

@@ -40,16 +40,17 @@
 // same for all clients.
 //
 // By parts: a marker that is left when other keys are gone proves nothing. So where a restart may
-// lose some writes and keep others (Config.Tear), the node is not durable, whatever its log has; and
-// what the client is told must be so when the marker is written, and again when the node comes back.
+// lose some writes and keep others (Config.Tear), the node is not durable, whatever its log has;
+// and what the client is told must be so when the marker is written, and again when the node comes
+// back.
 //
 // # What is outside
 //
 // The promise does not hold in six cases: a durable node comes up with an older disk of its durable
 // self; it loads a part of its log, and loads all of it again before a client has connected; a key
 // disappears alone; a node takes over its own old data, by a replica, while connections stay; a
-// durable node takes over other data and is restarted before any client has connected to it, because
-// the restart clears its second replid; and a new cluster is activated while a lock lives that every
-// node has forgotten, and no client that knew a node as active has told any of them. Each has a
-// field in [Config], or a [Fault], and the search finds each.
+// durable node takes over other data and is restarted before any client has connected to it,
+// because the restart clears its second replid; and a new cluster is activated while a lock lives
+// that every node has forgotten, and no client that knew a node as active has told any of them.
+// Each has a field in [Config], or a [Fault], and the search finds each.
 package memory

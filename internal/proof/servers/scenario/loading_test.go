@@ -18,8 +18,8 @@ import (
 	"github.com/redquorum/redquorum/pool"
 )
 
-// defaultUsers are what a server may have as the user with whose rights many servers load a log, and
-// what nobody uses: those of the other rows.
+// defaultUsers are what a server may have as the user with whose rights many servers load a log,
+// and what nobody uses: those of the other rows.
 var defaultUsers = map[string]string{
 	"off":                        "off",
 	"off, with all rights":       "off +@all ~* &*",
@@ -95,8 +95,8 @@ func TestServersThatLoadAPartOfTheirLogAreNotDurable(t *testing.T) {
 	}
 }
 
-// A log that lost its end is loaded with aof-load-truncated yes, and then the server is not durable.
-// With no, it does not start: there is nobody to vote.
+// A log that lost its end is loaded with aof-load-truncated yes, and then the server is not
+// durable. With no, it does not start: there is nobody to vote.
 func TestServersThatLoadALogWithoutItsEndAreNotDurable(t *testing.T) {
 	t.Parallel()
 	for _, truncated := range []string{"yes", "no"} {
