@@ -36,9 +36,10 @@ const longestSlot = len("#1024")
 // the rules of [Locker.TryLock], but at most 4,091 bytes. A lock of the same name is another one:
 // it does not exclude the holders of permits.
 //
-// All clients must use the same number of permits. The nodes keep it while a permit is held, and
-// for up to twice its TTL after that. The number can change while nobody holds a permit: the first
-// request for another one brings it to the nodes. Otherwise such a request fails with [ErrInvalid].
+// All clients must use the same number of permits. The nodes keep it until the last permit is
+// given back, or for up to twice its TTL. The number can change while nobody holds a permit: the
+// first request for another one brings it to the nodes. Otherwise such a request fails with
+// [ErrInvalid].
 func (l *Locker) Semaphore(name string, permits int) (*Semaphore, error) {
 	switch {
 	case name == "" || len(name) > maxName-longestSlot:

@@ -9,8 +9,9 @@ type Request struct {
 	Words Words
 	// Script is the script to run; nil for a plain command.
 	Script *Script
-	// Key is the key that the request writes; empty if it writes several, or none. Unless it may run
-	// late, a script that must be sent again does not run after a later call for one of the keys.
+	// Key is the key that the request writes; empty if it writes several, or none. Unless it may
+	// run late, a script that must be sent again does not run after a later call for one of the
+	// keys.
 	Key string
 	// Accept reports whether a reply is of a kind that this request can have. Any other reply
 	// breaks the connection, because the server is out of step. Nil accepts everything. Error

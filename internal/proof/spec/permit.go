@@ -140,6 +140,16 @@ func (e *Semaphore[V]) Release(value V, permits, except int, alive func(V) bool)
 	return given
 }
 
+// GiveBack is Release for a client that leaves: the number goes with the last slot that is taken.
+func (e *Semaphore[V]) GiveBack(value V, permits, except int, alive func(V) bool) (given Given[V]) {
+	before := e.Slots
+	given = e.Release(value, permits, except, alive)
+	if e.Slots != before && e.Permits == permits && e.FreeSlots(permits) == 1<<permits-1 {
+		e.Permits = 0
+	}
+	return given
+}
+
 // HandOver gives a slot to the oldest waiter that is alive. Waiters that are not are dropped. If
 // nobody is left, the slot is free.
 func (e *Semaphore[V]) HandOver(slot int, alive func(V) bool) (to V) {

@@ -121,7 +121,7 @@ func (w *permitPair) release(*rapid.T) {
 		w.model.Leave(value)
 	}
 	want, before := quorum.Refused, w.model.Slots
-	given := w.model.Release(value, permits, keep, pairAlive)
+	given := w.model.GiveBack(value, permits, keep, pairAlive)
 	for i := range permits {
 		switch {
 		case given[i] != "":
@@ -263,6 +263,26 @@ func TestTheNumberOfPermitsOutlivesEverySlot(t *testing.T) {
 	assert.Equal(t, int64(3), s.do("DBSIZE"))
 }
 
+// So names that are used once leave nothing, and neither does a request that is refused elsewhere.
+func TestTheNumberOfPermitsGoesWithTheLastOfThem(t *testing.T) {
+	s := newServer(t)
+	s.connect(t)
+	semaphore := Semaphore{permitName, 2}
+	give := func(value string) { s.ask(semaphore.GiveBack(value, time.Minute, 0, 0, "")) }
+	first, second := pairForm+"a", pairForm+"b"
+	s.taken(first, 0)
+	s.taken(second, 0)
+	give("nobody's")
+	give(first)
+	assert.Equal(t, "2", s.get(permitKey), "one is held")
+	give(second)
+	assert.Equal(t, int64(0), s.do("DBSIZE"))
+	s.do("SET", permitKey, 3)
+	s.do("SET", permitName+"#1", first)
+	give(first)
+	assert.Equal(t, "3", s.get(permitKey), "a slot of that number may be taken")
+}
+
 func TestAPermitLeavesOtherPeoplesKeysAlone(t *testing.T) {
 	s := newServer(t)
 	s.do("RPUSH", permitName+"#1", "x")
@@ -279,7 +299,6 @@ func TestAPermitLeavesOtherPeoplesKeysAlone(t *testing.T) {
 		assert.Equal(t, int64(1), s.taken(permitValue, 0), "%q", text)
 		assert.Equal(t, "2", s.get(permitKey))
 	}
-
 }
 
 func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {

@@ -170,9 +170,9 @@ func isPermitReply(reply any, permits int, fencing Fencing) bool {
 }
 
 // GiveBack returns a request that releases what a value has of a semaphore, except for one slot (0
-// for none), or hands it over. Held is the slot that the caller held as a permit, which somebody may
-// be adopting from it; 0 for none. Process names the caller on the wait list that it leaves; "" if
-// it is on none. [Released] reads the answer.
+// for none), or hands it over. Held is the slot that the caller held as a permit, which somebody
+// may be adopting from it; 0 for none. Process names the caller on the wait list that it leaves;
+// "" if it is on none. [Released] reads the answer.
 func (s Semaphore) GiveBack(value string, grace time.Duration, keep, held int, process string) pipeline.Request {
 	args := []any{value, grace.Milliseconds(), s.Permits, keep, held}
 	if process != "" {

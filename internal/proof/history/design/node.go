@@ -134,7 +134,7 @@ func (w *world) executeSlot(n *node, m *message) {
 			n.ends[a.Slot-1] = max(n.ends[a.Slot-1], end)
 		}
 	case m.op == release:
-		s.Release(m.value, permits, int(m.slot), nobody)
+		s.GiveBack(m.value, permits, int(m.slot), nobody)
 	default:
 		if m.answer = s.Extend(m.value, permits, int(m.slot)); m.answer != spec.Refused {
 			n.ends[m.slot-1] = end

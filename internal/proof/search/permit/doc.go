@@ -80,18 +80,19 @@
 // holders believe in the same number, and each has a slot of its own below it.
 //
 // The key that keeps k must outlive the slots (Rules.Expires). Whatever gives the key of a slot an
-// end, be it a grant, a hand-over, an extension or an adoption, makes the number live for twice that
-// time from then on, and nothing makes it end earlier. So this needs no longest TTL, which may
-// change, or differ between clients; and a number that nobody uses any more is soon gone.
+// end, be it a grant, a hand-over, an extension or an adoption, makes the number live for twice
+// that time from then on, and nothing makes it end earlier. So this needs no longest TTL, which
+// may change, or differ between clients; and a number that nobody uses any more is soon gone. A
+// release after which no slot is taken deletes it.
 //
 // An extension looks at the slot and at the number in one step. It does not vote where it finds
 // another number (Rules.SlotOnly, Rules.SlotVotes). A slot that is absent is set again only where
-// the node takes a request for that number, and then the number is set with it: a slot under another
-// number could be a vote (Rules.HealVotes together with Rules.SlotVotes), and would keep the wrong
-// number in force there for as long as its holder renews. Such an extension is no vote, as for the
-// mutex, although it would make no further holder here. Where the slot is there and the number is
-// not, or is none, others deleted or overwrote it: as long as the slot was there no other number was
-// admitted, so it is set again.
+// the node takes a request for that number, and then the number is set with it: a slot under
+// another number could be a vote (Rules.HealVotes together with Rules.SlotVotes), and would keep
+// the wrong number in force there for as long as its holder renews. Such an extension is no vote,
+// as for the mutex, although it would make no further holder here. Where the slot is there and the
+// number is not, or is none, others deleted or overwrote it: as long as the slot was there no
+// other number was admitted, so it is set again.
 //
 // A node that restarted empty does not vote for MaxTTL, like any node that forgot. The first
 // request or extension then brings k back. If that is another k, the extensions of the present
@@ -110,7 +111,7 @@
 // all slots anyway, so it looks at the list, too, and there is no sign that somebody waits.
 //
 //	S#1 … S#k                   the slots: value, PX TTL. The keys of mutexes of these names
-//	redquorum:permits:S         k as text, PX twice the longest of the slots
+//	redquorum:permits:S         k as text, PX twice the longest of the slots, or until none is taken
 //	redquorum:permit:wait:S     the list: a sorted set like redquorum:wait:, 3 minutes
 //	redquorum:fence:S#i         the counters, as for the mutex
 //

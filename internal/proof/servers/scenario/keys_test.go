@@ -91,13 +91,13 @@ func TestTheTableOfKeysIsTrue(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 
 	lives := map[string][2]time.Duration{ // at least, and at most
-		"ever":                       {-time.Millisecond, -time.Millisecond},
-		"the TTL":                    {ttl / 2, ttl},
-		"2 · TTL after the last use": {3 * ttl / 2, 2 * ttl},
-		"3 s":                        {time.Second, 3 * time.Second},
-		"10 to 130 s":                {5 * time.Second, 130 * time.Second},
-		"3 minutes":                  {2 * time.Minute, 3 * time.Minute},
-		"90 days":                    {89 * 24 * time.Hour, 90 * 24 * time.Hour},
+		"ever":    {-time.Millisecond, -time.Millisecond},
+		"the TTL": {ttl / 2, ttl},
+		"2 · TTL, or until the last permit is given back": {3 * ttl / 2, 2 * ttl},
+		"3 s":         {time.Second, 3 * time.Second},
+		"10 to 130 s": {5 * time.Second, 130 * time.Second},
+		"3 minutes":   {2 * time.Minute, 3 * time.Minute},
+		"90 days":     {89 * 24 * time.Hour, 90 * 24 * time.Hour},
 		"10 · MaxTTL after the last lock, at least 10 minutes": {9 * maxTTL, 10 * maxTTL},
 	}
 	rows := keyTable(t)

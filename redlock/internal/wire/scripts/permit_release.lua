@@ -1,6 +1,7 @@
 -- requires permits adopted
 -- Release what a value has of a semaphore: compare, and hand over or delete. It looks at all slots,
--- because a request for any slot may have been answered late, or not at all.
+-- because a request for any slot may have been answered late, or not at all. The number of permits
+-- goes with the last of them: so many names leave nothing, and a refused number does not stay.
 --
 -- KEYS[1]  the semaphore's key
 -- ARGV[1]  the value that the caller set
@@ -15,11 +16,16 @@ local semaphore, permits, keep = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 if ARGV[6] then
   redis.pcall('ZREM', 'redquorum:permit:wait:' .. semaphore, ARGV[6] .. ':' .. ARGV[1])
 end
-local slots, how = readSlots(semaphore, permits), 0
+local slots, how, taken = readSlots(semaphore, permits), 0, false
 for slot = 1, permits do
   if slot ~= keep and slots[slot] == ARGV[1] then
     how = math.max(how, handSlot(semaphore, slot, ARGV[2]))
+  else
+    taken = taken or slots[slot]
   end
+end
+if how == 1 and not taken and numberOf(semaphore) == permits then -- no slot of that number is taken
+  redis.pcall('DEL', 'redquorum:permits:' .. semaphore)
 end
 local held = tonumber(ARGV[5])
 local note = how == 0 and slots[held] and noteOf(semaphore .. '#' .. held, ARGV[1], slots[held])
