@@ -24,6 +24,21 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+// A test sees the variables of redlock that it sets itself, and a child those that its parent gave:
+// who runs the tests may well have REDLOCK_NODES set, or run them under a lock.
+func init() {
+	if os.Getenv(child.RoleVariable) != "" {
+		return
+	}
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "REDLOCK_") {
+			if err := os.Unsetenv(name); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
 // Main runs the tests, or plays a part if this is a child process: redlock with the commands of
 // root, or one of the roles.
 func Main(m *testing.M, root func() *cobra.Command, roles map[string]child.Role) {

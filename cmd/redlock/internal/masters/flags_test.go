@@ -13,6 +13,9 @@ import (
 func TestEndpointsComeFromFlagsThenFromTheEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes")
 	require.NoError(t, os.WriteFile(file, []byte("# the masters\na:1 # one\n\n  b:2, c:3,\t#two\r\n  # c\n"), 0o600))
+	for _, name := range []string{FileVariable, certVariable, keyVariable, caVariable, trustVariable} {
+		t.Setenv(name, "")
+	}
 	t.Setenv(Variable, "env:1,env:2")
 	for _, c := range []struct{ args, want []string }{
 		{nil, []string{"env:1", "env:2"}},
