@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,10 +47,10 @@ func newStranger(t *testing.T) *stranger {
 	require.NoError(t, err)
 	here, proxy, _ := strings.Cut(strings.TrimSpace(string(known)), "\n")
 	p.environment = append(os.Environ(), "GOMODCACHE="+p.cache, "GOFLAGS=-modcacherw", "GOWORK=off", "GOTOOLCHAIN=local", "GOSUMDB=off",
-		"GOPROXY=file://"+filepath.ToSlash(filepath.Join(here, "cache", "download"))+","+proxy)
+		"GOPROXY="+(&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(here, "cache", "download"))}).String()+","+proxy)
 	above, err := filepath.Abs(root)
 	require.NoError(t, err)
-	module := fmt.Sprintf("module example.com/program\n\ngo %s\n\nrequire github.com/redquorum/redquorum v0.0.0\nreplace github.com/redquorum/redquorum => %s\n",
+	module := fmt.Sprintf("module example.com/program\n\ngo %s\n\nrequire github.com/redquorum/redquorum v0.0.0\nreplace github.com/redquorum/redquorum => %q\n",
 		oldestGo.FindStringSubmatch(read(t, "go.mod"))[1], above)
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "go.mod"), []byte(module), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "main.go"), []byte(program), 0o600))
