@@ -88,7 +88,11 @@ func (s *shapes) random(r *rand.Rand, depth int) string {
 		}
 		return s.work(before)
 	}
-	lines := fmt.Sprintf(wrappings[r.IntN(len(wrappings))], s.random(r, depth-1))
+	wrapping := wrappings[r.IntN(len(wrappings))]
+	for !possible(wrapping) {
+		wrapping = wrappings[r.IntN(len(wrappings))]
+	}
+	lines := fmt.Sprintf(wrapping, s.random(r, depth-1))
 	if r.IntN(3) == 0 {
 		lines = s.random(r, depth-1) + " &\n" + lines
 	}
