@@ -173,3 +173,35 @@ func TestAForcedReleaseIsInTheLogWhoeverAnswersFirst(t *testing.T) {
 		assert.True(t, strings.HasPrefix(lines[0], "forced, a, me"), lines[0])
 	})
 }
+
+// A master whose clock was ahead, or that got an entry of the far future, keeps what comes next.
+func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
+	ahead := func(c *cluster) { c.servers[0].SetClock(24*time.Hour, 1) }
+	for name, before := range map[string]func(c *cluster){
+		"it was ahead":       ahead,
+		"it was far ahead":   func(c *cluster) { c.servers[0].SetClock(20*365*24*time.Hour, 1) },
+		"it stepped back":    func(*cluster) {},
+		"others wrote to it": func(c *cluster) { c.do(0, "ZADD", wire.LogKey, "inf", "theirs", "1e300", "theirs as well") },
+	} {
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			write := c.locker().Journal(journal.Key{}).Write
+			fill := func(kind string, n int) {
+				for i := range n {
+					require.NoError(t, write(ctx, journal.Entry{Kind: kind, ID: fmt.Sprintf("%s%03d", kind, n-i)}))
+				}
+				settle()
+			}
+			before(c)
+			fill("old", journal.Kept)
+			c.servers[0].SetClock(-time.Minute, 1)
+			fill("new", 20)
+			newest := fmt.Sprint(c.log(c.locker()))
+			assert.Equal(t, 20, strings.Count(newest, "new"))
+			kept := c.do(0, "ZRANGE", wire.LogKey, 0, -1).([]any)
+			assert.Len(t, kept, journal.Kept)
+			text := fmt.Sprintf("%s", kept)
+			assert.Equal(t, 20, strings.Count(text, `"kind":"new"`), "that master has them all")
+			assert.Less(t, strings.Index(text, "new020"), strings.Index(text, "new001"), "in the order in which they came")
+		})
+	}
+}
