@@ -122,7 +122,8 @@ func (c *Cluster) endOf(ctx context.Context, op string, err error) error {
 // failure describes why there is no list, with what is wrong with each node.
 func (c *Cluster) failure(err error) error {
 	l := c.locker
-	if !errors.Is(err, members.ErrNoRoster) {
+	var told *members.NoRosterError
+	if !errors.As(err, &told) {
 		return invalid("%w", err)
 	}
 	view := l.members.View()
@@ -134,7 +135,9 @@ func (c *Cluster) failure(err error) error {
 		}
 	}
 	failure := newQuorumError("members", "", nodes, view.None(), errs, ErrNoQuorum, nil)
-	failure.Granted = view.Voting.Len()
+	if failure.Granted = told.Told; told.Need > 0 {
+		failure.Need = told.Need // the view may be another one by now
+	}
 	return failure
 }
 

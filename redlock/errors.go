@@ -94,6 +94,8 @@ func (e *QuorumError) Error() string {
 		fmt.Fprintf(&b, " %q", e.Name)
 	}
 	switch {
+	case errors.Is(e.reason, ErrTaken) && e.Granted+e.Refused < e.Need:
+		b.WriteString(": refused by the master at which it waits")
 	case e.Op != "ready":
 		fmt.Fprintf(&b, ": %d granted, %d refused, %d needed", e.Granted, e.Refused, e.Need)
 	case e.voting < e.Need:

@@ -42,8 +42,10 @@ func (ms *Membership) look(ctx context.Context) ([]report, error) {
 	return reports, nil
 }
 
-// ErrNoRoster means that no majority of members tells the same list.
-var ErrNoRoster = errors.New("no majority of the members of a cluster answers")
+// NoRosterError means that no majority of members tells the same list.
+type NoRosterError struct{ Told, Need int } // how many do, and how many it takes; 0 if no list is known
+
+func (e *NoRosterError) Error() string { return "no majority of the members of a cluster answers" }
 
 func (ms *Membership) standing(reports []report) (Standing, error) {
 	ms.mu.Lock()
@@ -52,8 +54,11 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 	if conflict != nil {
 		return Standing{}, conflict
 	}
-	if roster == nil || namedIn(reports, roster) < roster.Need() {
-		return Standing{}, ErrNoRoster
+	if roster == nil {
+		return Standing{}, &NoRosterError{}
+	}
+	if named := namedIn(reports, roster); named < roster.Need() {
+		return Standing{}, &NoRosterError{named, roster.Need()}
 	}
 	s := Standing{Roster: roster, Told: map[string]int64{}, reports: reports}
 	var left []int64 // until each member accepts
@@ -69,7 +74,7 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 		}
 	}
 	if len(left) < roster.Need() { // the marker of another one is of a life that is over
-		return Standing{}, ErrNoRoster
+		return Standing{}, &NoRosterError{len(left), roster.Need()}
 	}
 	for _, p := range roster.Members {
 		if s.Told[p.ID] < roster.Version.Number {
@@ -104,7 +109,7 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 		left = 0
 		s, err := ms.standing(reports)
 		switch {
-		case errors.Is(err, ErrNoRoster):
+		case errors.As(err, new(*NoRosterError)):
 			waits = err.Error()
 		case err != nil:
 			return err

@@ -56,8 +56,8 @@ func (s *stay) wait(ctx context.Context) (Attempt, error) {
 			return nil, s.giveUp(ctx, r, round.ErrTaken)
 		}
 		reason := round.ErrTaken
-		if !s.Pilots.QuorumIsUp() {
-			reason = round.ErrNoQuorum // the refusal of one node says nothing
+		if !s.Pilots.QuorumIsUp() || r.Err(s.pilot) != nil {
+			reason = round.ErrNoQuorum // the refusal of one node says nothing, or it has no vote
 		}
 		s.note(s.a.Failure(r, reason))
 		switch s.awaitRefused(ctx, answer) {
