@@ -73,6 +73,9 @@ func (n *Node) executeLocked(s *session, args []string) reply {
 // callLocked runs a command that a script calls.
 func (n *Node) callLocked(s *session, args []string) reply {
 	c := findCommand(args[0])
+	if text := n.rules.calls.next(); text != "" {
+		return failure(text)
+	}
 	switch {
 	case c == nil:
 		return failure("ERR Unknown Redis command called from script")

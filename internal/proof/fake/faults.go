@@ -130,6 +130,26 @@ func (n *Node) RefuseWith(text string, names ...string) {
 	})
 }
 
+// FailScript makes the nth script from now (1 is the next) fail with that error instead of running;
+// 0 cancels it. [Node.Ran] counts scripts.
+func (n *Node) FailScript(nth int, text string) {
+	n.change(func() { n.rules.scripts.left, n.rules.scripts.text = nth, text })
+}
+
+// FailCall makes the nth command that a script calls from now (1 is the next) fail with that error,
+// and so ends its script in the middle, unless that catches it; 0 cancels it. [Node.Ran] counts
+// these commands.
+func (n *Node) FailCall(nth int, text string) {
+	n.change(func() { n.rules.calls.left, n.rules.calls.text = nth, text })
+}
+
+// Ran returns how many scripts have run or failed, and how many commands they have called.
+func (n *Node) Ran() (scripts, calls int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rules.scripts.ran, n.rules.calls.ran
+}
+
 // Inject puts raw bytes into the reply stream of every open connection, between two replies.
 func (n *Node) Inject(raw []byte) {
 	raw = slices.Clone(raw)

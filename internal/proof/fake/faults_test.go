@@ -157,3 +157,23 @@ func TestRefusedCommandsAreNotExecuted(t *testing.T) {
 		assert.Equal(t, "1", do(c, "DEL", "k"))
 	})
 }
+
+func TestANodeFailsTheScriptOrTheCommandThatItIsToldTo(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *Node) {
+		c := dial(t, n)
+		twice := func() string {
+			return do(c, "EVAL", "redis.call('SET', 'a', ARGV[1]) redis.call('SET', 'b', ARGV[1]) return 1", "0", "v")
+		}
+		n.FailScript(2, "OOM full")
+		assert.Equal(t, "1", twice())
+		assert.Equal(t, "-OOM full", twice())
+		assert.Equal(t, "1", twice(), "the fault is over")
+		scripts, calls := n.Ran()
+		assert.Equal(t, []int{3, 4}, []int{scripts, calls})
+		n.FlushAll()
+		n.FailCall(2, "OOM full")
+		assert.Contains(t, twice(), "OOM full")
+		assert.Equal(t, []string{"a"}, n.Keys(), "it failed in the middle")
+		assert.Equal(t, "1", twice())
+	})
+}

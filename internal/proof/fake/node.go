@@ -75,6 +75,25 @@ type rules struct {
 	info      map[string]string // fields of INFO
 	config    map[string]string // parameters of CONFIG GET
 	limited   bool              // the user default has no rights
+	scripts   failing           // scripts
+	calls     failing           // commands that scripts call
+}
+
+// failing counts what runs, and lets one of it fail.
+type failing struct {
+	ran  int
+	left int // until the one that fails; 0: none does
+	text string
+}
+
+// next counts one more, and returns the error of one that fails.
+func (f *failing) next() (text string) {
+	if f.ran++; f.left > 0 {
+		if f.left--; f.left == 0 {
+			return f.text
+		}
+	}
+	return ""
 }
 
 func newRules() rules {

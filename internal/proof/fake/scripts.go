@@ -81,6 +81,9 @@ func (n *Node) loadScript(digest, source string) *reply {
 
 // runScript runs a known script for a client. The client's database stays selected.
 func (n *Node) runScript(s *session, digest string, keys, argv []string) reply {
+	if text := n.rules.scripts.next(); text != "" {
+		return failure(text)
+	}
 	if n.engine == nil {
 		n.engine = borrowEngine(n)
 	}
