@@ -273,7 +273,7 @@ func TestASeedDecidesAHistory(t *testing.T) {
 	if raced {
 		t.Skip("with the race detector, the scheduler's order is random")
 	}
-	if !seededRandom {
+	if !history.SeededRandom {
 		t.Skip("seeding crypto/rand needs Go 1.26")
 	}
 	defer repeatably()()

@@ -128,7 +128,7 @@ func (p *plan) play(t *testing.T) *small {
 	if played++; played%collected == 0 && !raced {
 		runtime.GC()
 	}
-	seedRandom(t, p.seed)
+	history.SeedRandom(t, p.seed)
 	tooLong := time.AfterFunc(mostTime, func() { panic(fmt.Sprintf("still in %s after %v", p.command(), mostTime)) })
 	defer tooLong.Stop()
 	h := &small{plan: p, locks: make(map[string]int)}
