@@ -1,0 +1,335 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// request is a call that acquires a lock.
+type request struct {
+	call    string
+	names   []string
+	waits   bool
+	any     bool // one of the names
+	shared  bool
+	permits int
+	rounds  int  // for each of which it may take a node timeout
+	fixed   bool // no options are drawn
+	asked   asked
+	do      func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error)
+}
+
+// asked is what the options of a request say.
+type asked struct {
+	ttl              time.Duration // 0: the Locker's
+	fencing          bool
+	minHold, maxHold time.Duration
+	opts             []redlock.LockOption
+}
+
+// options draws options that every kind of lock takes.
+func (a *actor) asks(q *request) {
+	if q.fixed {
+		return
+	}
+	o := &q.asked
+	if a.rng.IntN(3) == 0 {
+		o.ttl = a.plan.maxTTL >> a.rng.IntN(3)
+		o.opts = append(o.opts, redlock.WithTTL(o.ttl))
+	}
+	if o.fencing = a.rng.IntN(2) == 0; o.fencing {
+		o.opts = append(o.opts, redlock.WithFencing())
+		q.rounds += 3
+	}
+	if a.rng.IntN(6) == 0 {
+		o.maxHold = 10*time.Millisecond + upTo(a.rng, time.Second)
+		o.opts = append(o.opts, redlock.WithMaxHold(o.maxHold))
+	}
+	if a.rng.IntN(6) == 0 {
+		o.opts = append(o.opts, redlock.WithoutRenewal())
+	}
+	if o.maxHold == 0 && a.rng.IntN(8) == 0 {
+		o.opts = append(o.opts, redlock.WithMinValidity(a.plan.maxTTL/8))
+	}
+	if a.rng.IntN(8) == 0 {
+		o.opts = append(o.opts, redlock.WithOwner(a.who))
+	}
+}
+
+// acquire makes the call, and returns what it got; nil after an error.
+func (a *actor) acquire(q *request) *handle {
+	a.asks(q)
+	life, ctx := a.life(), a.patience(q.waits)
+	defer ctx.cancel()
+	began := a.clock.Now()
+	a.note(a.who, "%s %v by %s", q.call, q.names, life.client.plan.who)
+	a.waitsFor(q, 1)
+	a.calls.Add(1)
+	lock, err := q.do(ctx, life.locker, q.asked.opts...)
+	a.calls.Add(-1)
+	a.waitsFor(q, -1)
+	a.note(a.who, "%s %v: %v", q.call, q.names, err)
+	ttl := q.asked.ttl
+	if ttl == 0 {
+		ttl = life.client.plan.ttl
+	}
+	limit := time.Duration(q.rounds) * nodeTimeout(ttl)
+	if q.waits {
+		limit = 0
+	}
+	a.inTime("acquiring in time", q.call, began, limit, ctx)
+	if err != nil {
+		a.promise("no lock with an error", lock == nil, "%s: %s returned a lock and %v", a.who, q.call, err)
+		a.refused(q, err, ctx, life)
+		return nil
+	}
+	life.got.Add(1)
+	return a.got(q, lock, began, ttl, life)
+}
+
+// waitsFor counts the calls that wait for names.
+func (r *run) waitsFor(q *request, by int) {
+	if !q.waits {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range q.names {
+		r.waiting[name] += by
+	}
+}
+
+// refused judges the error of an acquisition.
+func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
+	a.sound(q.call, err, ctx, life)
+	var votes *redlock.QuorumError
+	decided := is(err, redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNoValidity)
+	a.promise("errors of acquiring", decided || is(err, redlock.ErrClosed, redlock.ErrInvalid) || ctx.Err() != nil && is(err, ctx.Err()),
+		"%s: %s: %v", a.who, q.call, err)
+	a.promise("ErrInvalid", !is(err, redlock.ErrInvalid), "%s: %s %v: %v, and all was valid", a.who, q.call, q.names, err)
+	if decided {
+		a.promise("a QuorumError", errors.As(err, &votes) && votes.Op == "acquire", "%s: %s: %v is no QuorumError of acquire", a.who, q.call, err)
+	}
+	if q.waits {
+		a.promise("waiting until ctx ends", ctx.over(a.clock.Now()) && is(err, ctx.Err()) || life.closed.Load(), "%s: %s ended early: %v", a.who, q.call, err)
+	}
+	a.reachIf("a wait that Close ended", q.waits && is(err, redlock.ErrClosed))
+	a.reachIf("a minimum hold that refused", is(err, redlock.ErrTaken) && strings.HasPrefix(q.names[0], "kept"))
+	a.reachIf("no permit", is(err, redlock.ErrTaken) && q.permits > 0)
+	a.reachIf("a master in quarantine", is(err, pool.ErrQuarantined))
+	a.reachIf("a call that found no quorum", is(err, redlock.ErrNoQuorum))
+	a.reachIf("a grant without enough validity", is(err, redlock.ErrNoValidity))
+	a.reachIf("a call with an ended context", ctx.Err() != nil && !q.waits)
+	if is(err, redlock.ErrTaken) {
+		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once")
+		a.promise("ErrTaken means that somebody has it", !fresh, "%s: %s %v: %v, and nobody ever used the name", a.who, q.call, q.names, err)
+	}
+}
+
+// got judges a lock as it is when it is acquired, and has it watched from now on.
+func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl time.Duration, life *life) *handle {
+	left := lock.Remaining()
+	h := &handle{run: a.run, lock: lock, request: q, life: life, ttl: ttl, hold: &history.Hold{
+		Who: a.who + " by " + life.client.plan.who, How: q.call, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(),
+		Permits: q.permits, Since: began, From: a.clock.Now(), To: history.Held, Late: left <= 0,
+	}}
+	if q.asked.minHold > 0 {
+		h.hold.Kept = began.Add(q.asked.minHold)
+	}
+	a.promise("the names of a lock", h.named(), "%s: %s %v: %v, first %q", a.who, q.call, q.names, lock.Names(), lock.Name())
+	a.promise("Shared", lock.Shared() == q.shared, "%s: %s: Shared is %t", a.who, q.call, lock.Shared())
+	a.promise("Fence with fencing only", (lock.Fence() != 0) == q.asked.fencing && lock.Fence() < 1<<53, "%s: %s: token %d", a.who, q.call, lock.Fence())
+	a.promise("validity below the TTL", left <= ttl, "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
+	if q.asked.maxHold > 0 {
+		a.promise("the longest hold", left <= q.asked.maxHold, "%s: %s: %v left, it may be held for %v", a.who, q.call, left, q.asked.maxHold)
+	}
+	waited := a.since(began) > 10*time.Millisecond
+	a.reachIf("a set that waited", q.call == "LockAll" && len(q.names) > 1 && waited)
+	a.reachIf("a choice that waited", q.call == "LockAny" && len(q.names) > 1 && waited)
+	a.reachIf("a permit that was waited for", q.permits > 0 && waited)
+	a.reachIf("a reader that waited", q.shared && waited)
+	a.reachIf("a lock beside a broken master", a.open.Load() > 0)
+	a.mu.Lock()
+	for _, other := range a.handles {
+		if q.shared && other.request.shared && other.hold.Names[0] == h.hold.Names[0] && other.hold.To == history.Held {
+			a.reached["readers together"]++
+		}
+	}
+	if !h.wild() {
+		a.holds = append(a.holds, h.hold)
+	}
+	a.handles = append(a.handles, h)
+	a.mu.Unlock()
+	a.watchers.Go(h.watch)
+	return h
+}
+
+// named reports whether a lock has the names that it was asked for.
+func (h *handle) named() bool {
+	names, q := h.lock.Names(), h.request
+	switch {
+	case len(names) == 0 || names[0] != h.lock.Name():
+		return false
+	case q.permits > 0:
+		var slot int
+		_, err := fmt.Sscanf(strings.TrimPrefix(names[0], q.names[0]), "#%d", &slot)
+		return err == nil && slot >= 1 && slot <= q.permits && len(names) == 1
+	case q.any:
+		return len(names) == 1 && contains(q.names, names[0])
+	default:
+		return fmt.Sprint(names) == fmt.Sprint(q.names)
+	}
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// The calls that acquire.
+var acquisitions = []*act{
+	{"TryLock", 6, func(a *actor) { a.use(a.acquire(a.mutex(a.name(), false))) }},
+	{"Lock", 10, func(a *actor) { a.use(a.acquire(a.mutex(a.name(), true))) }},
+	{"TryLockAll", 2, func(a *actor) { a.use(a.acquire(a.set(false))) }},
+	{"LockAll", 2, func(a *actor) { a.use(a.acquire(a.set(true))) }},
+	{"TryLockAny", 2, func(a *actor) { a.use(a.acquire(a.choice(false))) }},
+	{"LockAny", 2, func(a *actor) { a.use(a.acquire(a.choice(true))) }},
+	{"TryRLock", 3, func(a *actor) { a.use(a.acquire(a.reader(a.name(), false))) }},
+	{"RLock", 3, func(a *actor) { a.use(a.acquire(a.reader(a.name(), true))) }},
+	{"TryAcquire", 2, func(a *actor) { a.use(a.acquire(a.permit(1+a.rng.IntN(3), false))) }},
+	{"Acquire", 2, func(a *actor) { a.use(a.acquire(a.permit(1+a.rng.IntN(3), true))) }},
+	{"minimum hold", 2, func(a *actor) { a.use(a.acquire(a.kept())) }},
+	{"wild", 3, func(a *actor) { a.use(a.acquire(a.mutex(a.wild(), a.rng.IntN(2) == 0))) }},
+	{"Do", 2, does},
+}
+
+func (a *actor) mutex(name string, waits bool) *request {
+	q := &request{call: "TryLock", names: []string{name}, rounds: 1, waits: waits}
+	q.do = func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		if waits {
+			return l.Lock(ctx, name, opts...)
+		}
+		return l.TryLock(ctx, name, opts...)
+	}
+	if waits {
+		q.call = "Lock"
+	}
+	return q
+}
+
+// kept is a lock with a minimum hold.
+func (a *actor) kept() *request {
+	q := a.mutex(fmt.Sprint("kept", a.rng.IntN(2)), a.rng.IntN(2) == 0)
+	q.asked.minHold = 10*time.Millisecond + upTo(a.rng, a.plan.maxTTL/2)
+	q.asked.opts = append(q.asked.opts, redlock.WithMinHold(q.asked.minHold))
+	return q
+}
+
+func (a *actor) set(waits bool) *request {
+	names := a.some()
+	if waits {
+		return &request{call: "LockAll", names: names, waits: true, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return l.LockAll(ctx, names, opts...)
+		}}
+	}
+	return &request{call: "TryLockAll", names: names, rounds: 1, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return l.TryLockAll(ctx, names, opts...)
+	}}
+}
+
+func (a *actor) choice(waits bool) *request {
+	names := a.some()
+	if waits {
+		return &request{call: "LockAny", names: names, any: true, waits: true, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return l.LockAny(ctx, names, opts...)
+		}}
+	}
+	return &request{call: "TryLockAny", names: names, any: true, rounds: 2, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return l.TryLockAny(ctx, names, opts...)
+	}}
+}
+
+func (a *actor) reader(name string, waits bool) *request {
+	if waits {
+		return &request{call: "RLock", names: []string{name}, shared: true, waits: true, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+			return l.RLock(ctx, name, opts...)
+		}}
+	}
+	return &request{call: "TryRLock", names: []string{name}, shared: true, rounds: 1, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return l.TryRLock(ctx, name, opts...)
+	}}
+}
+
+func (a *actor) permit(permits int, waits bool) *request {
+	name := fmt.Sprint("sem", permits)
+	q := &request{call: "TryAcquire", names: []string{name}, permits: permits, waits: waits, rounds: 2}
+	q.do = func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		s, err := l.Semaphore(name, permits)
+		if err != nil {
+			return nil, err
+		}
+		if waits {
+			return s.Acquire(ctx, opts...)
+		}
+		return s.TryAcquire(ctx, opts...)
+	}
+	if waits {
+		q.call = "Acquire"
+	}
+	return q
+}
+
+// does runs a function under a lock.
+func does(a *actor) {
+	q := a.mutex(a.name(), true)
+	q.call = "Do"
+	a.asks(q)
+	life, ctx := a.life(), a.patience(true)
+	defer ctx.cancel()
+	began, ran, failed := a.clock.Now(), false, errors.New("fn failed")
+	a.note(a.who, "Do %v by %s", q.names, life.client.plan.who)
+	a.waitsFor(q, 1)
+	ttl := q.asked.ttl
+	if ttl == 0 {
+		ttl = life.client.plan.ttl
+	}
+	var h *handle
+	err := life.locker.Do(ctx, q.names[0], func(inner context.Context, lock *redlock.Lock) error {
+		a.waitsFor(q, -1)
+		ran = true
+		life.got.Add(1)
+		h = a.got(q, lock, began, ttl, life)
+		select {
+		case <-inner.Done():
+			a.promise("the context of Do", ctx.over(a.clock.Now()) || lock.Err() != nil, "%s: the context of Do ended: %v", a.who, context.Cause(inner))
+		case <-time.After(upTo(a.rng, 50*time.Millisecond)):
+		}
+		if a.rng.IntN(2) == 0 {
+			return failed
+		}
+		return nil
+	}, q.asked.opts...)
+	a.note(a.who, "Do %v: %v", q.names, err)
+	if !ran {
+		a.waitsFor(q, -1)
+		a.promise("Do without its lock", err != nil, "%s: Do returned nil, and fn did not run", a.who)
+		a.refused(q, err, ctx, life)
+		return
+	}
+	h.over()
+	a.reachIf("a lock that was lost under Do", is(err, redlock.ErrLost))
+	a.promise("Do releases", h.lock.Err() != nil, "%s: the lock is held after Do", a.who)
+	a.promise("the error of Do", err == nil || is(err, failed, redlock.ErrLost, redlock.ErrClosed, redlock.ErrNoQuorum), "%s: Do: %v", a.who, err)
+}

@@ -1,0 +1,271 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/queue"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// besides are what may happen beside the actors.
+var besides = []besidePlan{
+	{"an election", elects},
+	{"a queue", queues},
+}
+
+// until returns a context that ends with the storm.
+func (r *run) until() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.base)
+	go func() {
+		defer cancel()
+		select {
+		case <-r.ending:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// elects has candidates that lead, resign and are closed, and one that watches.
+func elects(r *run, rng *rand.Rand) {
+	ctx, cancel := r.until()
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 2 + rng.IntN(2) {
+		seed := rng.Uint64()
+		all.Go(func() { r.candidate(ctx, fmt.Sprint("candidate ", i), rand.New(rand.NewPCG(seed, 0))) }) //nolint:gosec // nothing of it is secret
+	}
+	all.Go(func() { r.watches(ctx) })
+	all.Wait()
+}
+
+// candidate campaigns until the storm ends, each time with the Locker that its client has then.
+func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
+	for r.goesOn() {
+		life := r.clients[rng.IntN(len(r.clients))].current()
+		e, err := election.New(life.locker, "leader", election.WithID(who))
+		r.promise("New takes what is valid", err == nil, "election.New: %v", err)
+		err = e.Run(ctx, func(ctx context.Context, term int64) error { return r.leads(ctx, who, e, term, rng) })
+		r.note(who, "Run: %v", err)
+		closed := life.closed.Load()
+		r.promise("errors of Election.Run", err == nil || is(err, errEnough) || closed && is(err, redlock.ErrClosed), "%s: Run: %v", who, err)
+		r.promise("Run returns nil at the end", err != nil || ctx.Err() != nil || closed, "%s: Run returned nil, and its context goes on", who)
+		if rng.IntN(4) == 0 {
+			began := r.clock.Now()
+			err := e.Resign(ctx)
+			r.promise("Resign without a term", err == nil || closed || is(err, redlock.ErrNoQuorum, redlock.ErrLost) || ctx.Err() != nil,
+				"%s: Resign after Run: %v", who, err)
+			r.promise("Resign in time", r.since(began) <= nodeTimeout(r.plan.maxTTL)+r.slack || ctx.Err() != nil, "%s: Resign took %v", who, r.since(began))
+		}
+		r.pause(upTo(rng, 50*time.Millisecond))
+	}
+}
+
+var errEnough = errors.New("enough")
+
+// leads leads for a while.
+func (r *run) leads(ctx context.Context, who string, e *election.Election, term int64, rng *rand.Rand) error {
+	h := &history.Hold{Who: who, How: "leads", Names: []string{"leader"}, Token: term, Value: fmt.Sprint(who, term), Since: r.clock.Now(), From: r.clock.Now(), To: history.Held}
+	h.Late = ctx.Err() != nil
+	r.mu.Lock()
+	r.holds = append(r.holds, h)
+	r.mu.Unlock()
+	r.note(who, "leads, term %d", term)
+	leads := e.IsLeader()
+	r.promise("IsLeader while lead runs", leads == (ctx.Err() == nil) || ctx.Err() != nil, "%s leads (%v), IsLeader: %t", who, ctx.Err(), leads)
+	told, err := e.Leader(ctx)
+	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who, "%s leads, Leader: %+v, %v", who, told, err)
+	resigns := rng.IntN(4) == 0
+	select {
+	case <-ctx.Done():
+		h.To = max(r.clock.Now(), h.From)
+		cause := context.Cause(ctx)
+		r.reachIf("a term that was lost", is(cause, redlock.ErrLost))
+		r.promise("the cause of the end of a term", is(cause, redlock.ErrLost, redlock.ErrReleased, election.ErrResigned, context.Canceled, redlock.ErrClosed),
+			"%s: the context of lead ended: %v", who, cause)
+		return nil
+	case <-time.After(upTo(rng, 200*time.Millisecond)):
+	}
+	if resigns {
+		err := e.Resign(ctx)
+		h.To = r.clock.Now()
+		r.promise("Resign in lead", err == nil && ctx.Err() != nil, "%s: Resign: %v, and the context of lead: %v", who, err, ctx.Err())
+		r.reachIf("a leader that resigned", true)
+		return nil
+	}
+	h.To = r.clock.Now()
+	return errEnough
+}
+
+// watches watches who leads: terms grow.
+func (r *run) watches(ctx context.Context) {
+	life := r.clients[0].current()
+	e, err := election.New(life.locker, "leader")
+	if err != nil {
+		return
+	}
+	last := int64(0)
+	for leader := range e.Watch(ctx) {
+		if leader.Term == 0 {
+			continue
+		}
+		r.promise("Watch tells terms in order", leader.Term >= last, "Watch told %d after %d", leader.Term, last)
+		last = leader.Term
+	}
+	r.promise("Watch until its end", ctx.Err() != nil || life.closed.Load(), "Watch ended by itself")
+}
+
+// queues has workers of one queue that pop tasks, run them, and are closed.
+func queues(r *run, rng *rand.Rand) {
+	if r.store == "" {
+		return
+	}
+	q := &tasks{run: r, ended: make(map[string]bool), popped: make(map[string]bool)}
+	ctx, cancel := r.until()
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 3 {
+		who, seed := fmt.Sprint("worker ", i), rng.Uint64()
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // nothing of it is secret
+			for r.goesOn() {
+				q.works(ctx, who, rng)
+			}
+		})
+	}
+	all.Wait()
+	q.judge()
+}
+
+// tasks are those of a queue.
+type tasks struct {
+	*run
+	made atomic.Int64
+
+	mu    sync.Mutex
+	added []string        // for certain
+	ended map[string]bool // those that are gone, or may be
+
+	popped map[string]bool // those that Pop returned
+}
+
+func (q *tasks) open(l *redlock.Locker) (*queue.Queue, error) {
+	return queue.New(l, q.store, "tasks", queue.WithPool(append([]pool.Option{pool.WithClock(q.clock)}, q.dial...)...))
+}
+
+// works opens the queue, adds tasks, and pops or runs some.
+func (q *tasks) works(ctx context.Context, who string, rng *rand.Rand) {
+	life := q.clients[rng.IntN(len(q.clients))].current()
+	one, err := q.open(life.locker)
+	q.promise("New takes what is valid", err == nil, "queue.New: %v", err)
+	for range rng.IntN(4) {
+		id := fmt.Sprint("task", q.made.Add(1))
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		err := one.Enqueue(limited, []string{id}, upTo(rng, 20*time.Millisecond))
+		cancel()
+		q.mu.Lock()
+		if err == nil {
+			q.added = append(q.added, id)
+		}
+		q.mu.Unlock()
+		q.errs("Enqueue", err, ctx, life)
+	}
+	if rng.IntN(2) == 0 {
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		popped, err := one.Pop(limited, 1+rng.IntN(3))
+		cancel()
+		q.errs("Pop", err, ctx, life)
+		for _, task := range popped {
+			q.ends(who, task.ID, err == nil)
+		}
+	} else {
+		q.runs(ctx, one, who, life, rng)
+	}
+	q.promise("closing a queue", one.Close() == nil, "%s: Close of the queue", who)
+}
+
+// runs runs tasks for a while. Then its context ends, or the queue is closed under it.
+func (q *tasks) runs(ctx context.Context, one *queue.Queue, who string, life *life, rng *rand.Rand) {
+	limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond+upTo(rng, 300*time.Millisecond))
+	defer cancel()
+	closes := rng.IntN(3) == 0
+	var closing atomic.Int64
+	if closes {
+		timer := time.AfterFunc(upTo(rng, 100*time.Millisecond), func() {
+			closing.Store(int64(q.clock.Now()))
+			_ = one.Close() //nolint:errcheck // judged by the caller
+		})
+		defer timer.Stop()
+	}
+	err := one.Run(limited, func(ctx context.Context, task queue.Task) error {
+		h := &history.Hold{Who: who, How: "runs", Names: []string{task.ID}, Value: who + task.ID, Since: q.clock.Now(), From: q.clock.Now(), To: history.Held, Late: ctx.Err() != nil}
+		q.run.mu.Lock()
+		q.holds = append(q.holds, h)
+		q.run.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+		h.To = q.clock.Now()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.reachIf("a task that ran again", q.ended[task.ID])
+		q.ended[task.ID] = true
+		return ctx.Err()
+	}, queue.WithConcurrency(2), queue.WithRetryDelay(10*time.Millisecond), queue.WithPoll(time.Minute))
+	if at := closing.Load(); at != 0 && len(q.plan.faults) == 0 {
+		took := q.since(clock.Instant(at))
+		q.promise("Run ends with Close", took <= 500*time.Millisecond, "%s: Run returned %v after Close", who, took)
+	}
+	q.promise("errors of Queue.Run", err == nil && limited.Err() != nil || err != nil && (closing.Load() != 0 || life.closed.Load() || len(q.plan.faults) > 0), "%s: queue.Run: %v", who, err)
+}
+
+// ends notes that a task is gone, or may be.
+func (q *tasks) ends(who, id string, certain bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.promise("a task is popped once", !certain || !q.popped[id], "%s popped %s, which was gone", who, id)
+	q.ended[id], q.popped[id] = true, q.popped[id] || certain
+}
+
+// errs judges the error of a change.
+func (q *tasks) errs(call string, err error, ctx context.Context, life *life) {
+	if err == nil {
+		return
+	}
+	var unknown *pool.CallError
+	q.promise("errors of a queue", ctx.Err() != nil || life.closed.Load() || errors.As(err, &unknown) ||
+		is(err, redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrLost, queue.ErrStale, context.DeadlineExceeded), "%s: %v", call, err)
+}
+
+// judge looks for tasks that were lost.
+func (q *tasks) judge() {
+	life := q.clients[0].current()
+	one, err := q.open(life.locker)
+	if err != nil {
+		return
+	}
+	defer one.Close()
+	ctx, cancel := context.WithTimeout(q.base, 5*time.Second)
+	defer cancel()
+	n, err := one.Len(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := 0
+	for _, id := range q.added {
+		if !q.ended[id] {
+			left++
+		}
+	}
+	q.promise("no task is lost", err == nil && n >= left, "%d tasks are left at least, Len: %d, %v", left, n, err)
+}

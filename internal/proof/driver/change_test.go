@@ -1,0 +1,92 @@
+package driver_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// spares are masters that are no members at first, where an operator changes members.
+const spares = 1
+
+// size returns how many masters there are, and how many of them are members; 0 if that changes.
+func (p *plan) size() (masters, members int) {
+	if p.changes {
+		return p.masters + spares, 0
+	}
+	return p.masters, p.masters
+}
+
+// changes adds and removes members, and sets MaxTTL, with the Locker of any client.
+func changes(r *run, rng *rand.Rand) {
+	a := &actor{run: r, who: "operator", rng: rng}
+	for r.goesOn() {
+		life, ctx, began := a.life(), a.patience(true), r.clock.Now()
+		what, err := a.change(ctx, life)
+		r.note(a.who, "%s: %v", what, err)
+		a.inTime("a change ends with its context", what, began, 0, ctx)
+		if err != nil {
+			a.sound(what, err, ctx, life)
+			a.promise("errors of a change", is(err, redlock.ErrNoQuorum, redlock.ErrNotMember, redlock.ErrInvalid, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()),
+				"%s: %v", what, err)
+		}
+		ctx.cancel()
+		r.pause(upTo(rng, 50*time.Millisecond))
+	}
+}
+
+func (a *actor) change(ctx *limited, life *life) (what string, err error) {
+	cluster := life.locker.Cluster()
+	before, err := cluster.Members(ctx)
+	if err != nil || len(before.Members) == 0 {
+		return "Members", err
+	}
+	switch a.rng.IntN(4) {
+	case 0, 1:
+		endpoint := a.endpoints[a.rng.IntN(len(a.endpoints))]
+		what, err = "Add "+endpoint, cluster.Add(ctx, endpoint)
+	case 2:
+		one := before.Members[a.rng.IntN(len(before.Members))]
+		listed := slices.DeleteFunc(slices.Clone(before.Members), func(m redlock.Member) bool {
+			return m.ID == one.ID || strings.HasSuffix(m.Endpoint, a.endpoints[len(a.endpoints)-1])
+		})
+		if len(listed) <= (len(before.Members)-1)/2 { // a list that lacks most members leads to none of them
+			return "nothing", nil
+		}
+		id := one.ID
+		what, err = "Remove "+id, cluster.Remove(ctx, id)
+		after, failed := cluster.Members(ctx)
+		gone := !slices.ContainsFunc(after.Members, func(m redlock.Member) bool { return m.ID == id })
+		a.promise("Remove removes", err != nil || failed != nil || gone, "%s: nil, and it is a member: %+v", what, after)
+	default:
+		what, err = "SetMaxTTL", cluster.SetMaxTTL(ctx, a.plan.maxTTL)
+	}
+	a.reachIf("a change of members", err == nil && what != "SetMaxTTL")
+	a.reachIf("a change that its context ended", err != nil && ctx.Err() != nil)
+	return what, err
+}
+
+// changeable changes members in calm times, which must succeed.
+func (r *run) changeable() {
+	if !r.plan.changes {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.base, hangs)
+	defer cancel()
+	waits := ""
+	cluster := r.clients[0].current().locker.Cluster().Progress(func(why string, _ time.Duration) { waits = why })
+	err := cluster.SetMaxTTL(ctx, r.plan.maxTTL)
+	r.promise("a change in calm times", err == nil, "SetMaxTTL: %v; it waits: %s", err, waits)
+	time.Sleep(2 * time.Second)
+	versions := make(map[int64]bool)
+	for _, c := range r.clients {
+		m, err := c.current().locker.Cluster().Members(ctx)
+		r.promise("all agree about the members", err == nil || ctx.Err() != nil, "Members by %s: %v", c.plan.who, err)
+		versions[m.Version] = true
+	}
+	r.promise("all agree about the members", len(versions) == 1 || ctx.Err() != nil, "versions: %v", versions)
+}

@@ -1,0 +1,162 @@
+package driver_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// client is a process with a Locker, which is closed now and then and replaced by a new one.
+type client struct {
+	run  *run
+	plan *clientPlan
+
+	mu   sync.Mutex // guards life
+	life *life
+}
+
+// life is one Locker, from New to Close.
+type life struct {
+	client *client
+	locker *redlock.Locker
+	closed atomic.Bool  // Close was called
+	got    atomic.Int64 // locks that calls returned
+
+	mu     sync.Mutex // guards the fields below
+	hooks  map[string]uint64
+	states map[*redlock.Lock]string // the last hook of a lock
+}
+
+// newClient returns a client with a Locker.
+func (r *run) newClient(p *clientPlan) *client {
+	c := &client{run: r, plan: p}
+	c.life = c.open()
+	return c
+}
+
+// open makes a Locker. It returns nil if that fails, which it must not.
+func (c *client) open() *life {
+	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string)}
+	var endpoints []string
+	for _, i := range c.plan.list {
+		endpoints = append(endpoints, c.run.endpoints[i])
+	}
+	opts := slices.Concat(c.run.options, c.plan.opts, []redlock.Option{redlock.WithHooks(l.hooked())})
+	locker, err := redlock.New(endpoints, opts...)
+	c.run.promise("New takes what is valid", err == nil, "New(%v): %v", endpoints, err)
+	l.locker = locker
+	return l
+}
+
+func (c *client) current() *life {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.life
+}
+
+// hooked returns hooks that count, and look at their order.
+func (l *life) hooked() redlock.Hooks {
+	count := func(hook string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.hooks[hook]++
+	}
+	return redlock.Hooks{
+		Acquired: func(lock *redlock.Lock) { l.moves(lock, "Acquired", "") },
+		Waited:   func(lock *redlock.Lock, _ time.Duration) { l.moves(lock, "Waited", "Acquired") },
+		Renewed:  func(lock *redlock.Lock) { l.moves(lock, "Renewed", "Acquired", "Waited", "Renewed") },
+		Lost: func(lock *redlock.Lock, err error) {
+			l.moves(lock, "Lost", "Acquired", "Waited", "Renewed")
+			l.client.run.promise("Lost tells what Err does", errors.Is(err, redlock.ErrLost) && errors.Is(lock.Err(), redlock.ErrLost),
+				"Lost: %v, Err: %v", err, lock.Err())
+		},
+		Released: func(lock *redlock.Lock) { l.moves(lock, "Released", "Acquired", "Waited", "Renewed") },
+		Waiting:  func(string) { count("Waiting") },
+		Refused: func(_ string, err error) {
+			count("Refused")
+			l.client.run.promise("Refused tells why", errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum) ||
+				errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, redlock.ErrInvalid) || errors.Is(err, redlock.ErrLost), "Refused: %v", err)
+		},
+		Failed: func(_ string, err error) {
+			l.client.run.promise("Failed tells why", err != nil, "Failed without an error")
+		},
+		Handed: func(string) { count("Handed") },
+		Members: func(m redlock.Membership) {
+			l.client.run.reachIf("members that changed under a call", m.Version > 1 && l.client.run.calls.Load() > 0)
+		},
+	}
+}
+
+// moves looks at the order of a lock's hooks: this one may follow some, or none.
+func (l *life) moves(lock *redlock.Lock, hook string, after ...string) {
+	l.mu.Lock()
+	l.hooks[hook]++
+	last := l.states[lock]
+	l.states[lock] = hook
+	l.mu.Unlock()
+	l.client.run.promise("the order of hooks", slices.Contains(after, last), "%s of %q after %q", hook, lock.Name(), last)
+}
+
+// close closes the Locker, which the client has no longer, and looks at what Close promises.
+func (l *life) close() {
+	r, began := l.client.run, l.client.run.clock.Now()
+	l.closed.Store(true)
+	r.note(l.client.plan.who, "Close")
+	before := l.locker.Stats()
+	err := l.locker.Close()
+	r.reachIf("Close under waiting calls", before.Waiting > 0)
+	r.reachIf("Close with locks held", before.Held > 0)
+	r.reachIf("Close gave up on a release", is(err, redlock.ErrUndelivered))
+	limit := 2*nodeTimeout(r.plan.maxTTL) + 2*time.Second // one of these for functions of Do
+	r.promise("Close in time", r.since(began) <= limit+r.slack, "Close took %v, at most %v are promised", r.since(began), limit)
+	r.promise("the error of Close", err == nil || errors.Is(err, redlock.ErrUndelivered), "Close: %v", err)
+	again := l.locker.Close()
+	r.promise("a second Close", errors.Is(again, err) || again != nil && err != nil && again.Error() == err.Error(), "Close: %v, and again: %v", err, again)
+	s := l.locker.Stats()
+	r.promise("after Close nothing is held", s.Held == 0 && s.Waiting == 0, "after Close, %d are held and %d wait", s.Held, s.Waiting)
+	l.judgeHooks(&s)
+	r.reachIf("a split vote", s.Split > 0)
+	r.reachIf("a second round for a token", s.SecondRounds > 0)
+	r.reachIf("a vote that was handed over", s.HandedOver > 0)
+	r.reachIf("a waiter that was woken", s.Woken > 0)
+	r.reachIf("a waiter that polled", s.Polls > 0)
+}
+
+// judgeHooks compares what the hooks were told with the statistics.
+func (l *life) judgeHooks(s *redlock.Stats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.HooksDropped > 0 {
+		return
+	}
+	for hook, counted := range map[string]uint64{
+		"Acquired": s.Acquired, "Refused": s.Taken + s.NoQuorum + s.NoValidity, "Renewed": s.Renewed, "Lost": s.Lost,
+		"Waiting": s.Waits, "Handed": s.HandedOver,
+	} {
+		l.client.run.promise("hooks and statistics: "+hook, l.hooks[hook] == counted,
+			"%s: %s was called %d times, Stats has %d (%+v)", l.client.plan.who, hook, l.hooks[hook], counted, *s)
+	}
+	got := uint64(l.got.Load()) //nolint:gosec // it only grows
+	l.client.run.promise("Stats.Acquired", s.Acquired >= got, "%d locks were acquired, Stats has %d", got, s.Acquired)
+	l.client.run.promise("every lock ends once", l.hooks["Lost"]+l.hooks["Released"] == l.hooks["Acquired"],
+		"%d acquired, %d lost and %d released", l.hooks["Acquired"], l.hooks["Lost"], l.hooks["Released"])
+}
+
+// replace gives the client a new Locker, and closes the old one while it is used.
+func (c *client) replace() {
+	next := c.open()
+	c.mu.Lock()
+	old := c.life
+	c.life = next
+	c.mu.Unlock()
+	old.close()
+}
+
+// nodeTimeout returns how long a round waits for a node, by default (see WithNodeTimeout).
+func nodeTimeout(ttl time.Duration) time.Duration {
+	return min(max(ttl/20, 20*time.Millisecond), 500*time.Millisecond, ttl)
+}

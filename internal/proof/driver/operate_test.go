@@ -1,0 +1,190 @@
+package driver_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// The acts of operators, and of programs that look.
+var operating = []*act{
+	{"Inspect", 2, inspects},
+	{"Semaphore.Inspect", 1, inspectsPermits},
+	{"Stats", 1, counts},
+	{"Ready", 1, readies},
+	{"ForceUnlock", 2, forces},
+	{"Adopt", 3, adopts},
+	{"UnlockAll", 1, unlocksAll},
+	{"Close", 1, func(a *actor) {
+		if a.rng.IntN(3) == 0 {
+			a.clients[a.rng.IntN(len(a.clients))].replace()
+		}
+	}},
+	{"Members", 1, members},
+}
+
+func inspects(a *actor) {
+	life, ctx, name, began := a.life(), a.patience(false), a.name(), a.clock.Now()
+	defer ctx.cancel()
+	status, err := life.locker.Inspect(ctx, name)
+	a.inTime("inspecting in time", "Inspect", began, nodeTimeout(life.client.plan.ttl), ctx)
+	if err != nil {
+		a.sound("Inspect", err, ctx, life)
+		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Inspect: %v", a.who, err)
+		return
+	}
+	_, members := a.plan.size()
+	a.promise("what Inspect tells", status.Name == name && !(status.Free && status.Value != "") && len(status.Nodes) >= len(life.client.plan.list) &&
+		(members == 0 || status.Quorum == members/2+1), "%s: Inspect %s: %+v", a.who, name, status)
+}
+
+func inspectsPermits(a *actor) {
+	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
+	defer ctx.cancel()
+	s, err := life.locker.Semaphore("sem2", 2)
+	a.promise("Semaphore takes what is valid", err == nil, "%s: Semaphore: %v", a.who, err)
+	status, err := s.Inspect(ctx)
+	a.inTime("inspecting in time", "Semaphore.Inspect", began, nodeTimeout(life.client.plan.ttl), ctx)
+	if err != nil {
+		a.sound("Semaphore.Inspect", err, ctx, life)
+		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Semaphore.Inspect: %v", a.who, err)
+		return
+	}
+	a.promise("the number that Semaphore.Inspect tells", status.Permits == 0 || status.Permits == 2, "%s: %d permits of 2", a.who, status.Permits)
+}
+
+func counts(a *actor) {
+	life := a.life()
+	s := life.locker.Stats()
+	a.promise("Stats", s.Held >= 0 && s.Waiting >= 0 && len(s.Nodes) >= len(life.client.plan.list) && s.Lost <= s.Acquired &&
+		uint64(s.Held)+s.Lost <= s.Acquired, "%s: %+v", a.who, s) //nolint:gosec // it is not negative
+	if s.Version > 0 && !a.plan.changes {
+		a.promise("Stats.Quorum", s.Quorum() == a.plan.masters/2+1, "%s: quorum of %d, of %d masters", a.who, s.Quorum(), a.plan.masters)
+	}
+	for _, n := range s.Nodes {
+		a.reachIf("a release that waits for a master", n.Kept > 0)
+		a.reachIf("a release that waits beside a lock that is held", n.Kept > 0 && s.Held > 0)
+	}
+}
+
+func readies(a *actor) {
+	life, ctx, began := a.life(), a.patience(true), a.clock.Now()
+	defer ctx.cancel()
+	err := life.locker.Ready(ctx)
+	a.inTime("Ready until ctx ends", "Ready", began, 0, ctx)
+	if err != nil {
+		a.sound("Ready", err, ctx, life)
+		a.promise("errors of Ready", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Ready: %v", a.who, err)
+	}
+}
+
+// forces takes a wild name from whoever holds it. Its holder is told with its next round.
+func forces(a *actor) {
+	life, ctx, name, began := a.life(), a.patience(false), a.wild(), a.clock.Now()
+	defer ctx.cancel()
+	held := a.takes(name)
+	a.note(a.who, "ForceUnlock %s", name)
+	err := life.locker.ForceUnlock(ctx, name)
+	a.note(a.who, "ForceUnlock %s: %v", name, err)
+	a.inTime("forcing in time", "ForceUnlock", began, 2*nodeTimeout(life.client.plan.ttl), ctx) // also for the log
+	if err != nil {
+		a.sound("ForceUnlock", err, ctx, life)
+		a.promise("errors of ForceUnlock", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: ForceUnlock: %v", a.who, err)
+		return
+	}
+	for _, h := range held {
+		if h.lock.Err() != nil {
+			continue
+		}
+		a.reachIf("a lock that was forced from its holder", true)
+		verified := h.lock.Verify(a.base)
+		a.promise("a forced holder learns with its next round", verified != nil, "%v was forced, and Verify says that it is held", h.hold)
+	}
+}
+
+// takes notes that the locks of a name are being taken, and returns those that are held.
+func (a *actor) takes(name string) (held []*handle) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.handles {
+		if contains(h.hold.Names, name) && h.lock.Err() == nil {
+			h.taken.Store(true)
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// adopts goes on with a lock that somebody has, or had.
+func adopts(a *actor) {
+	a.mu.Lock()
+	var lent *handle
+	for i := len(a.handles) - 1; i >= max(0, len(a.handles)-40) && lent == nil; i-- {
+		if a.handles[i].wild() {
+			lent = a.handles[i]
+		}
+	}
+	a.mu.Unlock()
+	if lent == nil {
+		return
+	}
+	lent.taken.Store(true)
+	q := &request{call: "Adopt", names: lent.hold.Names, rounds: 1}
+	q.do = func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
+		return l.Adopt(ctx, lent.hold.Names[0], lent.hold.Value, opts...)
+	}
+	a.asks(q)
+	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
+	defer ctx.cancel()
+	a.note(a.who, "Adopt %v", q.names)
+	lock, err := q.do(ctx, life.locker, q.asked.opts...)
+	a.note(a.who, "Adopt %v: %v", q.names, err)
+	ttl := q.asked.ttl
+	if ttl == 0 {
+		ttl = life.client.plan.ttl
+	}
+	a.inTime("adopting in time", "Adopt", began, time.Duration(q.rounds)*nodeTimeout(ttl), ctx)
+	if err != nil {
+		a.sound("Adopt", err, ctx, life)
+		a.reachIf("an adoption that failed", lent.lock.Err() == nil)
+		a.promise("errors of Adopt", is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrNoValidity, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()),
+			"%s: Adopt: %v", a.who, err)
+		return
+	}
+	life.got.Add(1)
+	h := a.got(q, lock, began, ttl, life)
+	if lent.lock.Err() == nil {
+		a.reachIf("a lock that was adopted from its holder", true)
+		verified := lent.lock.Verify(a.base)
+		a.promise("an old holder learns of the adoption with its next round", verified != nil, "%v was adopted, and Verify says that it is held", lent.hold)
+	}
+	a.use(h)
+}
+
+// unlocksAll releases all locks of a client. Done tells their holders.
+func unlocksAll(a *actor) {
+	if a.rng.IntN(3) > 0 {
+		return
+	}
+	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
+	defer ctx.cancel()
+	a.note(a.who, "UnlockAll of %s", life.client.plan.who)
+	err := life.locker.UnlockAll(ctx)
+	a.inTime("unlocking in time", "UnlockAll", began, nodeTimeout(a.plan.maxTTL), nil)
+	a.promise("errors of UnlockAll", err == nil || is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrClosed), "%s: UnlockAll: %v", a.who, err)
+}
+
+func members(a *actor) {
+	life, ctx, began := a.life(), a.patience(true), a.clock.Now()
+	defer ctx.cancel()
+	m, err := life.locker.Cluster().Members(ctx)
+	a.inTime("Members until ctx ends", "Members", began, 0, ctx)
+	if err != nil {
+		a.sound("Members", err, ctx, life)
+		a.promise("errors of Members", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Members: %v", a.who, err)
+		return
+	}
+	_, members := a.plan.size()
+	a.promise("what Members tells", (members == 0 || len(m.Members) == members) && m.MaxTTL == a.plan.maxTTL && m.Version > 0, "%s: %+v", a.who, m)
+}

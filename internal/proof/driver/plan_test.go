@@ -1,0 +1,170 @@
+package driver_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// plan is what a history is made of. The seed decides all of it; shrinking leaves parts out.
+type plan struct {
+	seed    uint64
+	masters int
+	maxTTL  time.Duration // of the cluster
+	clients []clientPlan
+	actors  []string
+	beside  []besidePlan
+	faults  []faultPlan
+	length  time.Duration // of the storm
+	forgets bool          // masters lose keys
+	changes bool          // an operator changes members
+	acts    []*act
+	script  func(a *actor) // what happens instead of a storm
+}
+
+// clientPlan is a Locker.
+type clientPlan struct {
+	who     string
+	list    []int // the masters in its list
+	ttl     time.Duration
+	drift   bool // it allows for drift
+	renewal bool
+	opts    []redlock.Option
+}
+
+// faultPlan is one thing that breaks, and heals again.
+type faultPlan struct {
+	what      string
+	master    int
+	at, lasts time.Duration
+	much      int
+}
+
+// besidePlan is something that happens beside the actors.
+type besidePlan struct {
+	what string
+	act  func(r *run, rng *rand.Rand)
+}
+
+// calmFaults lose no keys.
+var forgetful = []string{"restarts empty"}
+
+// newPlan draws the plan of a seed, with faults of these kinds.
+func newPlan(seed uint64, faults []string) *plan {
+	p := &plan{seed: seed}
+	rng := p.rng("plan", 0)
+	p.masters = pick(rng, 1, 2, 3, 3, 3, 3, 3, 5)
+	p.maxTTL = pick(rng, 500*time.Millisecond, time.Second, 2*time.Second)
+	p.changes = rng.IntN(6) == 0 && p.masters >= 3 // a list must have most members, also of one more
+	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
+	for i := range 2 + rng.IntN(2) {
+		p.clients = append(p.clients, p.drawClient(i, rng))
+	}
+	for i := range 3 + rng.IntN(5) {
+		p.actors = append(p.actors, fmt.Sprint("actor ", i))
+	}
+	p.drawFaults(rng, faults)
+	p.drawBeside(rng)
+	p.drawActs(rng)
+	return p
+}
+
+// rng returns random numbers for one part of the plan, which do not change if others are left out.
+func (p *plan) rng(part string, i uint64) *rand.Rand {
+	for _, c := range part {
+		i = i*131 + uint64(c)
+	}
+	return rand.New(rand.NewPCG(p.seed, i)) //nolint:gosec // nothing of it is secret
+}
+
+func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
+	c := clientPlan{
+		who: fmt.Sprint("client ", i), list: p.drawList(rng), ttl: pick(rng, p.maxTTL/4, p.maxTTL/2, p.maxTTL),
+		drift: rng.IntN(2) == 0, renewal: rng.IntN(3) > 0,
+	}
+	c.opts = []redlock.Option{redlock.WithMaxTTL(p.maxTTL), redlock.WithTTL(c.ttl), redlock.WithOwner(c.who)}
+	if !c.drift {
+		c.opts = append(c.opts, redlock.WithDrift(0, 0))
+	}
+	if !c.renewal {
+		c.opts = append(c.opts, redlock.WithoutRenewal())
+	}
+	if rng.IntN(3) == 0 {
+		c.opts = append(c.opts, redlock.WithRetry(20*time.Millisecond, 200*time.Millisecond))
+	}
+	return c
+}
+
+// drawList draws the masters that a client lists: usually all, or most of them.
+func (p *plan) drawList(rng *rand.Rand) []int {
+	list := rng.Perm(p.masters)
+	if rng.IntN(4) == 0 && !p.changes {
+		list = list[:len(list)/2+1+rng.IntN(len(list)-len(list)/2)]
+	}
+	return list
+}
+
+func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
+	count := pick(rng, 0, 4, 12, 24)
+	one := rng.IntN(p.masters) // the only master that may lose its keys
+	for range count {
+		f := faultPlan{what: kinds[rng.IntN(len(kinds))], master: rng.IntN(p.masters), much: 1 + rng.IntN(20)}
+		if slices.Contains(forgetful, f.what) {
+			if p.masters < 3 || p.changes {
+				continue
+			}
+			f.master, p.forgets = one, true
+		}
+		f.at, f.lasts = upTo(rng, p.length), upTo(rng, 40*time.Millisecond)
+		if rng.IntN(2) == 0 {
+			f.lasts = upTo(rng, p.length/2)
+		}
+		p.faults = append(p.faults, f)
+	}
+}
+
+func (p *plan) drawBeside(rng *rand.Rand) {
+	for _, b := range besides {
+		if rng.IntN(3) == 0 {
+			p.beside = append(p.beside, b)
+		}
+	}
+	if p.changes {
+		p.beside = append(p.beside, besidePlan{"an operator changes members", changes})
+	}
+}
+
+// drawActs gives each kind of act a weight, which may be 0: so some histories are full of what is
+// rare in others.
+func (p *plan) drawActs(rng *rand.Rand) {
+	for _, a := range acts {
+		weight := a.weight * pick(rng, 0, 1, 1, 1, 4)
+		p.acts = append(p.acts, slices.Repeat([]*act{a}, weight)...)
+	}
+	if len(p.acts) == 0 {
+		p.acts = acts
+	}
+}
+
+// String tells the plan.
+func (p *plan) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d masters, MaxTTL %v, storm of %v", p.masters, p.maxTTL, p.length)
+	for _, c := range p.clients {
+		fmt.Fprintf(&text, "\n%s: masters %v, TTL %v, renewal %t, drift %t", c.who, c.list, c.ttl, c.renewal, c.drift)
+	}
+	kinds := make(map[string]bool)
+	for _, a := range p.acts {
+		kinds[a.name] = true
+	}
+	fmt.Fprintf(&text, "\n%d actors: %s", len(p.actors), strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	for _, b := range p.beside {
+		fmt.Fprintf(&text, "\nbeside them: %s", b.what)
+	}
+	return text.String()
+}

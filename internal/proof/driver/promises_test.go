@@ -1,0 +1,243 @@
+package driver_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// said is a sentence of a doc comment, and the check that looks whether it is true.
+type said struct{ of, sentence, check string }
+
+// promises are what the documentation says, and what the driver looks at. The names of checks are
+// those of run.promise.
+var promises = []said{
+	// redlock: acquiring
+	{"redlock.New", "The only error is ErrInvalid", "New takes what is valid"},
+	{"redlock.Locker.TryLock", "TryLock acquires the lock if it is free", "a free name is had at once"},
+	{"redlock.Locker.TryLock", "TryLock returns within the node timeout, or when ctx ends; within two where it takes a second round", "acquiring in time"},
+	{"redlock.Locker.TryLock", "Errors: ErrTaken, ErrNoQuorum and ErrNoValidity in a *QuorumError; ErrInvalid; ErrClosed; and the error of a ctx that ended.", "errors of acquiring"},
+	{"redlock.Locker.TryLock", "ErrTaken, ErrNoQuorum and ErrNoValidity in a *QuorumError", "a QuorumError"},
+	{"redlock.Locker.TryLock", "After any error, whatever was or may have been granted is being released.", "nothing is left behind"},
+	{"redlock.Locker.TryLock", "After any error, whatever was or may have been granted is being released.", "no lock with an error"},
+	{"redlock.Locker.Lock", "Lock acquires the lock, and waits for it as long as ctx allows", "waiting until ctx ends"},
+	{"redlock.Locker.Lock", "ctx bounds only the wait, not the lock", "a majority keeps a lock for its validity"},
+	{"redlock.Locker.LockAll", "LockAll acquires all names as [Locker.TryLockAll] does", "the names of a lock"},
+	{"redlock.Locker.TryLockAny", "[Lock.Name] says which", "the names of a lock"},
+	{"redlock.Locker.TryRLock", "Any number of readers hold a name together.", "readers"},
+	{"redlock.Locker.TryRLock", "they exclude readers and each other", "exclusion"},
+	{"redlock.Locker.TryRLock", "[Lock.Shared] tells it from a writer's", "Shared"},
+	{"redlock.Semaphore", "So there are never more holders than slots", "permits"},
+	{"redlock.Locker.Semaphore", "Semaphore returns the semaphore of a name with 1 to 1,024 permits.", "Semaphore takes what is valid"},
+	{"redlock.Semaphore.Inspect", "It tells the number of permits that the nodes know", "the number that Semaphore.Inspect tells"},
+	{"redlock.Locker.Do", "The context of fn ends when ctx ends or the lock is lost", "the context of Do"},
+	{"redlock.Locker.Do", "The lock is released when fn returns or panics", "Do releases"},
+	{"redlock.Locker.Do", "With errors.Is, the error of Do matches the error of fn, ErrLost if the lock was lost meanwhile", "the error of Do"},
+	{"redlock.Locker.Do", "If the lock cannot be acquired, fn is not called and the error is that of Lock.", "Do without its lock"},
+	{"redlock.WithMinHold", "nobody can acquire the name until then", "minimum hold"},
+	{"redlock.WithMaxHold", "WithMaxHold sets how long the lock can be held at all, renewed and extended or not", "the longest hold"},
+	{"redlock.WithTTL", "WithTTL sets how long nodes keep the lock without hearing from us", "validity below the TTL"},
+	{"redlock.Lock.Fence", "Fence returns the fencing token of the lock, or 0 without [WithFencing].", "Fence with fencing only"},
+	{"redlock.Lock.Fence", "Of two locks of one name, the one that was acquired later has the larger token", "tokens"},
+
+	// redlock: errors
+	{"redlock.ErrTaken", "ErrTaken means that someone else holds the lock, or part of it", "ErrTaken means that somebody has it"},
+	{"redlock.ErrTaken", "a quorum of nodes answered, and did not grant", "votes of ErrTaken"},
+	{"redlock.ErrTaken", "someone else holds the lock", "ErrTaken"},
+	{"redlock.ErrNoQuorum", "ErrNoQuorum means that too few nodes answered to decide anything.", "votes of ErrNoQuorum"},
+	{"redlock.ErrClosed", "ErrClosed means that the locker was closed.", "ErrClosed"},
+	{"redlock.ErrInvalid", "ErrInvalid means a bad argument, which the text names.", "ErrInvalid"},
+	{"redlock.ErrInvalid", "ErrInvalid means a bad argument, which the text names.", "mistakes are ErrInvalid"},
+	{"redlock.ErrLost", "ErrLost means that we held the lock and no longer do, although we did not release it.", "ErrLost is final"},
+	{"redlock.QuorumError", "the error of a context that ended", "errors of contexts"},
+	{"redlock.QuorumError", "QuorumError describes an operation that asked all nodes and did not get a quorum.", "votes of a QuorumError"},
+
+	// redlock: a lock
+	{"redlock.Lock.Done", "when it is released, or at the end of its validity by the local clock, whatever the network does", "Done in time"},
+	{"redlock.Lock.Err", "Err returns nil while the lock is held, then ErrLost with the reason, or ErrReleased.", "the error of a lock that ended"},
+	{"redlock.Lock.Err", "Err returns nil while the lock is held", "Err says what Remaining does"},
+	{"redlock.Lock.Context", "a child of parent that ends when the lock is no longer held", "the context of a lock"},
+	{"redlock.Lock.Extend", "Extend gives the lock a new TTL, from now on, with one round", "Extend gives the TTL"},
+	{"redlock.Lock.Extend", "with one round", "extending in time"},
+	{"redlock.Lock.Extend", "a lost lock never comes back", "a lock never comes back"},
+	{"redlock.Lock.Extend", "Errors: ErrLost when a quorum says that it does not have the lock, or the validity ended first", "errors of Extend"},
+	{"redlock.Lock.Extend", "ErrReleased, ErrNoQuorum in a *QuorumError when too few nodes answered or they disagree", "calls of a lock that ended"},
+	{"redlock.Lock.Verify", "Errors: ErrLost when a quorum does not hold it (the lock is lost from then on), ErrReleased", "errors of Verify"},
+	{"redlock.Lock.Verify", "and the error of a ctx that ended", "verifying in time"},
+	{"redlock.Lock.Unlock", "at the latest at the node timeout", "unlocking in time"},
+	{"redlock.Lock.Unlock", "It returns nil when a quorum confirmed that it deleted the lock", "a quorum has deleted what Unlock confirms"},
+	{"redlock.Lock.Unlock", "It returns ErrLost when the lock was lost before", "a lost lock stays lost"},
+	{"redlock.Lock.Unlock", "and a *QuorumError with ErrNoQuorum when too few nodes answered", "errors of Unlock"},
+	{"redlock.Lock.Unlock", "Unlock releases the lock on every node", "Unlock ends the lock"},
+	{"redlock.Lock.Unlock", "It returns nil when a quorum confirmed that it deleted the lock", "Unlock in calm times"},
+
+	// redlock: hooks and statistics
+	{"redlock.Hooks", "For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of times, and finally Lost or Released.", "the order of hooks"},
+	{"redlock.Hooks", "finally Lost or Released", "every lock ends once"},
+	{"redlock.Hooks", "Refused is called for each round that asked all nodes and did not get the lock", "hooks and statistics: Refused"},
+	{"redlock.Hooks", "err as TryLock returns it", "Refused tells why"},
+	{"redlock.Hooks", "Err is what it would return if it ended now.", "Failed tells why"},
+	{"redlock.Hooks", "err as Lock.Err returns it", "Lost tells what Err does"},
+	{"redlock.Stats", "locks acquired, including those of Adopt", "hooks and statistics: Acquired"},
+	{"redlock.Stats", "locks acquired, including those of Adopt", "Stats.Acquired"},
+	{"redlock.Stats", "extensions that won", "hooks and statistics: Renewed"},
+	{"redlock.Stats", "locks that ended without being released", "hooks and statistics: Lost"},
+	{"redlock.Stats", "how many such calls did not get the lock at once", "hooks and statistics: Waiting"},
+	{"redlock.Stats", "votes that our releases gave to waiters, here or elsewhere", "hooks and statistics: Handed"},
+	{"redlock.Stats", "locks held now", "Stats.Held and Stats.Waiting"},
+	{"redlock.Stats", "Stats is what a Locker has done and the state of its nodes, at one moment.", "Stats"},
+	{"redlock.Stats.Quorum", "Quorum returns how many votes make a quorum.", "Stats.Quorum"},
+
+	// redlock: the Locker, and what operators call
+	{"redlock.Locker.Close", "It takes at most about two node timeouts, plus up to a second", "Close in time"},
+	{"redlock.Locker.Close", "A second Close waits for the first and returns the same.", "a second Close"},
+	{"redlock.Locker.Close", "The error is nil, or ErrUndelivered", "the error of Close"},
+	{"redlock.Locker.Close", "Close releases all held locks", "after Close nothing is held"},
+	{"redlock.Locker.Close", "stops all background work of the Locker", "Close ends all connections"},
+	{"redlock.Locker.Close", "Close releases all held locks", "the state of a lock at the end"},
+	{"redlock.Locker.UnlockAll", "returns nil when a quorum confirmed each", "UnlockAll in calm times"},
+	{"redlock.Locker.UnlockAll", "Otherwise its error has those of [Lock.Unlock]", "errors of UnlockAll"},
+	{"redlock.Locker.Ready", "Ready returns nil once a quorum of nodes answers.", "Ready once a quorum answers"},
+	{"redlock.Locker.Ready", "It keeps asking until ctx ends", "Ready until ctx ends"},
+	{"redlock.Locker.Ready", "the error then says what is wrong with each node (ErrNoQuorum)", "errors of Ready"},
+	{"redlock.Locker.Inspect", "Inspect asks every node who holds a lock.", "Inspect tells the holder"},
+	{"redlock.Locker.Inspect", "It returns what the nodes have answered by the node timeout or the end of ctx.", "inspecting in time"},
+	{"redlock.Locker.Inspect", "ErrNoQuorum in a *QuorumError", "errors of Inspect"},
+	{"redlock.Status", "a quorum of nodes holds nothing", "what Inspect tells"},
+	{"redlock.NodeStatus", "processes that wait for the lock at this node", "Inspect tells who waits"},
+	{"redlock.NodeStatus", "processes that wait for the lock at this node", "only waiters are on a list"},
+	{"redlock.NodeStats", "nil if it does", "masters that are well vote again"},
+	{"redlock.Locker.ForceUnlock", "A holder that is not gone learns of it at its next round", "a forced holder learns with its next round"},
+	{"redlock.Locker.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it over or held nothing.", "errors of ForceUnlock"},
+	{"redlock.Locker.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock", "forcing in time"},
+	{"redlock.Locker.Adopt", "Its handle is lost at its next round", "an old holder learns of the adoption with its next round"},
+	{"redlock.Locker.Adopt", "Errors: ErrLost in a *QuorumError when a quorum does not hold that value, ErrNoQuorum, ErrNoValidity, ErrInvalid, ErrClosed, and the error of a ctx that ended.", "errors of Adopt"},
+	{"redlock.Locker.Adopt", "and the error of a ctx that ended", "adopting in time"},
+	{"redlock.Cluster.Members", "Members asks the masters for the list, and returns it as a majority of its members tells it.", "what Members tells"},
+	{"redlock.Cluster.Members", "Members asks the masters for the list", "a new cluster has its masters"},
+	{"redlock.Cluster.Members", "Otherwise the error is a *QuorumError with ErrNoQuorum", "errors of Members"},
+	{"redlock.Cluster.Members", "Members asks the masters for the list", "Members until ctx ends"},
+	{"redlock.Cluster.Add", "or when ctx ends", "a change ends with its context"},
+	{"redlock.Cluster.Remove", "To remove what is no member is ErrNotMember.", "errors of a change"},
+	{"redlock.Cluster.Remove", "Remove removes a member by its ID", "Remove removes"},
+	{"redlock.Cluster.SetMaxTTL", "SetMaxTTL sets the longest TTL of the cluster's locks", "a change in calm times"},
+	{"redlock.Cluster", "so all clients count by the same one", "all agree about the members"},
+
+	// election
+	{"election.New", "New returns a candidate for the leadership of that name.", "New takes what is valid"},
+	{"election.Election.IsLeader", "IsLeader reports whether this Election leads: lead runs and its context has not ended.", "IsLeader while lead runs"},
+	{"election.Election.Leader", "The leader itself knows without asking.", "the leader knows itself"},
+	{"election.Election.Run", "context.Cause says why", "the cause of the end of a term"},
+	{"election.Election.Run", "Run returns nil when ctx has ended", "Run returns nil at the end"},
+	{"election.Election.Run", "Further errors: ErrInvalid, ErrRunning if Run was called already, [redlock.ErrClosed]", "errors of Election.Run"},
+	{"election.Election.Resign", "In lead, Resign must be called with lead's context: then it returns nil at once", "Resign in lead"},
+	{"election.Election.Resign", "or there was nothing to release", "Resign without a term"},
+	{"election.Election.Resign", "or there was nothing to release", "Resign in time"},
+	{"election.Election.Watch", "in order", "Watch tells terms in order"},
+	{"election.Election.Watch", "until ctx ends or the Locker is closed", "Watch until its end"},
+
+	// queue
+	{"queue.Queue.Pop", "A task is returned at most once for each time that it is enqueued", "a task is popped once"},
+	{"queue.Queue.Run", "So no task is lost", "no task is lost"},
+	{"queue.Queue.Run", "It returns an error as soon as the queue or the Locker is closed", "errors of Queue.Run"},
+	{"queue.Queue.Run", "as soon as the queue or the Locker is closed and the handlers have returned", "Run ends with Close"},
+	{"queue.Queue.Close", "Close closes the connection to the store", "closing a queue"},
+	{"queue.Queue.Enqueue", "Enqueue waits for the lock until ctx ends", "errors of a queue"},
+}
+
+// TestPromises holds the table against the documentation: each sentence is there.
+func TestPromises(t *testing.T) {
+	comments := make(map[string]string)
+	for _, pkg := range []string{"redlock", "election", "queue"} {
+		commentsOf(t, pkg, comments)
+	}
+	for _, p := range promises {
+		assert.Contains(t, unlinked.Replace(comments[p.of]), unlinked.Replace(p.sentence), p.of)
+	}
+}
+
+// unlinked leaves out what makes a name a link.
+var unlinked = strings.NewReplacer("[", "", "]", "")
+
+// commentsOf reads the doc comments of a package, each on one line, with those of fields.
+func commentsOf(t *testing.T, pkg string, comments map[string]string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "..", pkg, "*.go"))
+	require.NoError(t, err)
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		require.NoError(t, err)
+		files = append(files, file)
+	}
+	parsed, err := doc.NewFromFiles(fset, files, "example.com/"+pkg)
+	require.NoError(t, err)
+	add := func(name string, texts ...string) {
+		comments[pkg+"."+name] += strings.Join(strings.Fields(strings.Join(texts, " ")), " ")
+	}
+	for _, f := range parsed.Funcs {
+		add(f.Name, f.Doc)
+	}
+	for _, v := range parsed.Vars {
+		addSpecs(add, v.Decl)
+	}
+	for _, one := range parsed.Types {
+		add(one.Name, one.Doc)
+		addSpecs(func(_ string, texts ...string) { add(one.Name, texts...) }, one.Decl)
+		for _, f := range slices.Concat(one.Funcs) {
+			add(f.Name, f.Doc)
+		}
+		for _, m := range one.Methods {
+			add(one.Name+"."+m.Name, m.Doc)
+		}
+		for _, v := range one.Vars {
+			addSpecs(add, v.Decl)
+		}
+	}
+}
+
+// addSpecs adds the comments of the variables and fields of a declaration.
+func addSpecs(add func(name string, texts ...string), decl *ast.GenDecl) {
+	for _, spec := range decl.Specs {
+		switch spec := spec.(type) {
+		case *ast.ValueSpec:
+			add(spec.Names[0].Name, spec.Doc.Text())
+		case *ast.TypeSpec:
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				for _, field := range s.Fields.List {
+					add("", field.Doc.Text(), field.Comment.Text())
+				}
+			}
+		}
+	}
+}
+
+// looked fails if a check was never made, or one is in no row of the table.
+func looked(t *testing.T, checked map[string]int, all bool) {
+	t.Helper()
+	named := make(map[string]bool)
+	for _, p := range promises {
+		named[p.check] = true
+		if all {
+			assert.NotZero(t, checked[p.check], "nothing looked at %q (%s)", p.check, p.of)
+		}
+	}
+	for check := range checked {
+		assert.True(t, named[check], "%q is a check, and no promise", check)
+	}
+}

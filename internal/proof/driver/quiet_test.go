@@ -1,0 +1,212 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// found makes the masters a cluster.
+func (r *run) found() bool {
+	l, err := redlock.New(r.endpoints[:r.plan.masters], slices.Concat(r.options, []redlock.Option{redlock.WithMaxTTL(r.plan.maxTTL), redlock.WithTTL(r.plan.maxTTL)})...)
+	if err != nil {
+		r.fail("New: %v", err)
+		return false
+	}
+	ctx, cancel := context.WithTimeout(r.base, hangs)
+	defer cancel()
+	err = l.Ready(ctx)
+	for err == nil {
+		m, failed := l.Cluster().Members(ctx)
+		if err = failed; err == nil || !errors.Is(err, redlock.ErrNoQuorum) || ctx.Err() != nil {
+			r.promise("a new cluster has its masters", err == nil && len(m.Members) == r.plan.masters, "%+v: %v", m, err)
+			break
+		}
+		err = nil
+		time.Sleep(time.Millisecond)
+	}
+	closed := l.Close()
+	r.promise("Ready once a quorum answers", err == nil && closed == nil, "a new cluster: %v, Close: %v", err, closed)
+	return err == nil
+}
+
+// quiet looks at masters and Lockers when nothing is under way: the masters have what is held, and
+// nothing else.
+func (r *run) quiet() {
+	time.Sleep(max(r.plan.maxTTL, 4*time.Second) + 3100*time.Millisecond) // a quarantine, and what clients of closed Lockers left has ended, and intents
+	if r.plan.changes {
+		r.learns()
+	}
+	held := r.held()
+	for _, c := range r.clients {
+		l := c.current()
+		s := l.locker.Stats()
+		mine := 0
+		for _, h := range held {
+			if h.life == l {
+				mine++
+			}
+		}
+		r.promise("Stats.Held and Stats.Waiting", s.Held == mine && s.Waiting == 0, "%s holds %d, and Stats says %d and %d waiting", c.plan.who, mine, s.Held, s.Waiting)
+		up := 0
+		for _, n := range s.Nodes {
+			if n.Barred == nil {
+				up++
+			}
+		}
+		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.forgets || r.plan.changes, "%s: %+v", c.plan.who, s.Nodes)
+	}
+	r.masterKeys(held)
+	r.tells(held)
+	r.free(held)
+	r.changeable()
+}
+
+// learns lets each Locker ask once: one that was idle learns of changes of members only then, and
+// that call may fail.
+func (r *run) learns() {
+	for _, c := range r.clients {
+		if lock, err := c.current().locker.TryLock(r.base, r.fresh()); err == nil {
+			_ = lock.Unlock(r.base) //nolint:errcheck // it is what matters that it asked
+			c.current().got.Add(1)
+		}
+	}
+	time.Sleep(time.Second)
+}
+
+// held returns the locks that are held.
+func (r *run) held() (held []*handle) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.handles {
+		if h.lock.Err() == nil {
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// lasting are the beginnings of keys that outlive locks.
+var lasting = []string{"redquorum:fence:", "redquorum:permits:", "redquorum:memory", "redquorum:members", "redquorum:log", "redquorum:terms:", "redquorum:waits:", "redquorum:others:"}
+
+func lasts(key string) bool {
+	return slices.ContainsFunc(lasting, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// shared stands for the value of a key that readers hold.
+const shared = "readers"
+
+// masterKeys looks for keys that nobody needs.
+func (r *run) masterKeys(held []*handle) {
+	values := make(map[string]string)
+	for _, h := range held {
+		for _, name := range h.hold.Names {
+			if values[name] = h.hold.Value; h.lock.Shared() {
+				values[name], values["redquorum:readers:"+name] = shared, shared
+			}
+		}
+	}
+	for i, m := range r.masters {
+		for _, key := range m.keys() {
+			if lasts(key) || strings.HasPrefix(key, "kept") {
+				continue
+			}
+			if strings.Contains(key, "wait:") {
+				r.places(i, key, m.members(key))
+				continue
+			}
+			value, ttl, _ := m.get(key)
+			r.promise("nothing is left behind", values[key] != "" && (values[key] == value || values[key] == shared),
+				"master %d has %q = %q for %v, and %q holds it", i, key, value, ttl, values[key])
+		}
+	}
+}
+
+// places looks for places of calls that do not wait. Where messages are lost, the one that gives up a
+// place may be, too; then the list ends by itself.
+func (r *run) places(master int, list string, all []string) {
+	for i := 0; i < len(all); i += 2 {
+		turn := all[i] == "others" || all[i] == "anyone" // of other libraries
+		r.promise("only waiters are on a list", turn || len(r.plan.faults) > 0, "master %d: %s has %q", master, list, all)
+	}
+}
+
+// tells asks each Locker who holds what.
+func (r *run) tells(held []*handle) {
+	for i, h := range held {
+		l := r.clients[i%len(r.clients)].current()
+		for _, name := range h.hold.Names {
+			status, err := l.locker.Inspect(r.base, name)
+			told := err == nil && !status.Free && (h.lock.Shared() || status.Value == h.hold.Value)
+			if h.lock.Err() != nil {
+				continue
+			}
+			r.promise("Inspect tells the holder", told || r.plan.forgets, "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
+			for _, n := range status.Nodes {
+				r.promise("Inspect tells who waits", n.Waiting == 0 && len(n.Waiters) == 0 || len(r.plan.faults) > 0,
+					"%s: %d wait at %s for %q, and nobody does", l.client.plan.who, n.Waiting, n.Endpoint, name)
+			}
+		}
+	}
+}
+
+// free locks names: those that nobody holds, at once, and none of those that are held.
+func (r *run) free(held []*handle) {
+	for i, name := range []string{"hot", "warm0", "warm1", "cold1", "never"} {
+		l := r.clients[i%len(r.clients)].current()
+		holder := slices.IndexFunc(held, func(h *handle) bool { return contains(h.hold.Names, name) && h.lock.Err() == nil })
+		began := r.clock.Now()
+		lock, err := l.locker.TryLock(r.base, name, redlock.WithMinValidity(0))
+		switch {
+		case holder < 0:
+			r.promise("a free name is had at once", err == nil || r.plan.forgets, "%q is free, TryLock by %s: %v", name, l.client.plan.who, err)
+		case held[holder].lock.Err() == nil:
+			r.promise("ErrTaken", is(err, redlock.ErrTaken), "%q is held by %v, TryLock by %s: %v", name, held[holder].hold, l.client.plan.who, err)
+		}
+		if err != nil {
+			continue
+		}
+		l.got.Add(1)
+		h := &history.Hold{Who: "quiet", Names: lock.Names(), Value: lock.Value(), Since: began, From: r.clock.Now(), To: history.Held}
+		r.mu.Lock()
+		r.holds = append(r.holds, h)
+		r.mu.Unlock()
+		h.To = r.clock.Now()
+		released := lock.Unlock(r.base)
+		r.promise("Unlock in calm times", released == nil || r.plan.forgets, "%q: %v", name, released)
+	}
+}
+
+// end ends what is left: by Unlock, UnlockAll and Close. Then nothing is left.
+func (r *run) end() {
+	for i, h := range r.held() {
+		if i%3 == 0 {
+			h.over()
+			released := h.lock.Unlock(r.base)
+			r.promise("Unlock in calm times", released == nil || h.wild() || r.plan.forgets || is(h.lock.Err(), redlock.ErrLost), "%v: %v", h.hold, released)
+		}
+	}
+	for i, c := range r.clients {
+		if i == 0 {
+			released := c.current().locker.UnlockAll(r.base)
+			r.promise("UnlockAll in calm times", released == nil || r.plan.forgets || is(released, redlock.ErrLost), "%v", released)
+		}
+		c.current().close()
+	}
+	r.watchers.Wait()
+	settled := make([]int, len(r.masters))
+	for i, m := range r.masters {
+		settled[i] = m.connections()
+	}
+	r.promise("Close ends all connections", slices.Max(settled) == 0 || !r.look, "connections left: %v", settled)
+	time.Sleep(2*r.plan.maxTTL + time.Second)
+	r.masterKeys(nil)
+	for _, h := range r.handles {
+		r.promise("the state of a lock at the end", h.lock.Err() != nil && h.hold.To != history.Held, "%v", h.hold)
+	}
+}

@@ -1,0 +1,151 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// virtual returns a world of fake masters. It must be called in a bubble.
+func virtual(t *testing.T, p *plan) *world {
+	t.Helper()
+	masters, _ := p.size()
+	clk := clocktest.New()
+	w := &world{clock: clk, slack: time.Millisecond, look: true}
+	all := make(fake.Cluster, masters)
+	for i := range all {
+		all[i] = fake.New(clk, fake.WithoutCommandLog(), fake.WithUptime(time.Hour))
+		t.Cleanup(all[i].Close)
+		m := &fakeMaster{Node: all[i], seed: p.seed + uint64(i)}
+		m.calm()
+		w.masters = append(w.masters, m)
+	}
+	w.endpoints = all.Endpoints()
+	store := fake.New(clk, fake.WithoutCommandLog())
+	t.Cleanup(store.Close)
+	w.store = "store:6379"
+	w.dial = []pool.Option{
+		pool.WithBackoff(time.Millisecond, 50*time.Millisecond),
+		pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == w.store {
+				return store.Dial(ctx)
+			}
+			return all.Dial(ctx, network, address)
+		}),
+	}
+	w.options = []redlock.Option{redlock.WithClock(clk), redlock.WithPool(w.dial...)}
+	return w
+}
+
+// fakeMaster is a node of virtual time.
+type fakeMaster struct {
+	*fake.Node
+	seed uint64
+}
+
+// latency is how long a message takes in calm times, at most.
+const latency = time.Millisecond
+
+func (m *fakeMaster) calm() { m.DelayBetween(latency/10, latency, m.seed) }
+
+func (m *fakeMaster) get(key string) (string, time.Duration, bool) { return m.Get(key) }
+func (m *fakeMaster) keys() []string                               { return m.Keys() }
+func (m *fakeMaster) connections() int                             { return m.Connections() }
+
+func (m *fakeMaster) do(name string, args ...any) (any, error) {
+	network, err := m.Dial(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	conn := redis.NewConn(network, time.Second, time.Second)
+	defer conn.Close()
+	return conn.Do(name, args...)
+}
+
+func (m *fakeMaster) members(key string) []string {
+	all, _ := redis.Strings(m.do("ZRANGE", key, 0, -1, "WITHSCORES")) //nolint:errcheck // of another type
+	return all
+}
+
+// virtualFaults are those of a fakeMaster, by name.
+var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
+	"slow": func(m *fakeMaster, much int) func() {
+		m.DelayBetween(latency/10, time.Duration(much)*3*time.Millisecond, m.seed)
+		return m.calm
+	},
+	"loses requests": func(m *fakeMaster, much int) func() {
+		m.LoseRequests(1 + much%2)
+		return func() { m.LoseRequests(0) }
+	},
+	"loses replies": func(m *fakeMaster, much int) func() {
+		m.LoseReplies(1 + much%2)
+		return func() { m.LoseReplies(0) }
+	},
+	"cuts after a command": func(m *fakeMaster, much int) func() {
+		m.CutAfterWrite(1 + much%5)
+		return func() { m.CutAfterWrite(0) }
+	},
+	"cuts a reply":   func(m *fakeMaster, much int) func() { m.CutReply(much); return func() {} },
+	"disconnects":    func(m *fakeMaster, _ int) func() { m.Disconnect(); return func() {} },
+	"mute":           func(m *fakeMaster, _ int) func() { m.Mute(true); return func() { m.Mute(false) } },
+	"mute replies":   func(m *fakeMaster, _ int) func() { m.MuteReplies(true); return func() { m.MuteReplies(false) } },
+	"stopped":        func(m *fakeMaster, _ int) func() { m.Stop(); return m.Continue },
+	"killed":         func(m *fakeMaster, _ int) func() { m.Kill(); return func() { m.Restart(true) } },
+	"restarts empty": func(m *fakeMaster, _ int) func() { m.Kill(); return func() { m.Restart(false) } },
+	"scripts flushed": func(m *fakeMaster, _ int) func() {
+		_, _ = m.do("SCRIPT", "FLUSH") //nolint:errcheck // it may be down
+		return func() {}
+	},
+	"a script fails": func(m *fakeMaster, much int) func() {
+		m.FailScript(much, failures[much%len(failures)])
+		return func() { m.FailScript(0, "") }
+	},
+	"a script fails midway": func(m *fakeMaster, much int) func() {
+		m.FailCall(much, failures[much%len(failures)])
+		return func() { m.FailCall(0, "") }
+	},
+	"forbids messages": func(m *fakeMaster, _ int) func() {
+		m.RefuseWith("NOPERM this user has no permissions to run it", "publish", "subscribe")
+		return func() { m.RefuseWith("", "publish", "subscribe") }
+	},
+	"is busy or loads": func(m *fakeMaster, much int) func() {
+		m.RefuseWith(pick(rand.New(rand.NewPCG(m.seed, uint64(much))), refusingAll...)) //nolint:gosec // no secret
+		return func() { m.RefuseWith("") }
+	},
+	"refuses writes": func(m *fakeMaster, much int) func() {
+		m.RefuseWith(failures[much%len(failures)], writes...)
+		return func() { m.RefuseWith("", writes...) }
+	},
+}
+
+var (
+	// failures are what a master answers that cannot write.
+	failures = []string{
+		"OOM command not allowed when used memory > 'maxmemory'.",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+		"NOREPLICAS Not enough good replicas to write.",
+		"READONLY You can't write against a read only replica.",
+	}
+	writes = []string{"set", "del", "zadd", "zrem", "zpopmin", "pexpire", "pexpireat", "zremrangebyscore"}
+
+	// refusingAll are what a master answers that can do nothing.
+	refusingAll = []string{"BUSY Redis is busy running a script.", "LOADING Redis is loading the dataset in memory"}
+)
+
+func (m *fakeMaster) breaks(fault string, much int) (heal func()) {
+	begin := virtualFaults[fault]
+	if begin == nil {
+		panic(fmt.Sprintf("no fault %q", fault))
+	}
+	return begin(m, much)
+}

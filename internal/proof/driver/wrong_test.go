@@ -1,0 +1,81 @@
+package driver_test
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// mistakes are calls with an argument that is wrong, whatever the masters are like.
+var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle) error{
+	"an empty name": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.TryLock(ctx, "")) },
+	"a long name": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.Lock(ctx, strings.Repeat("n", 4097)))
+	},
+	"a name of ours": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryRLock(ctx, "redquorum:memory"))
+	},
+	"no names": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.LockAll(ctx, nil)) },
+	"a name twice": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryLockAll(ctx, []string{"x", "x"}))
+	},
+	"no names to any": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryLockAny(ctx, []string{}))
+	},
+	"257 names": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.LockAny(ctx, make([]string, 257)))
+	},
+	"a nil function": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.Do(ctx, "x", nil) },
+	"no permits":     func(_ context.Context, l *redlock.Locker, _ *handle) error { return second(l.Semaphore("x", 0)) },
+	"1,025 permits":  func(_ context.Context, l *redlock.Locker, _ *handle) error { return second(l.Semaphore("x", 1025)) },
+	"a TTL of 0": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryLock(ctx, "x", redlock.WithTTL(0)))
+	},
+	"a nil option": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.TryLock(ctx, "x", nil)) },
+	"a long owner": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.RLock(ctx, "x", redlock.WithOwner(strings.Repeat("o", 257))))
+	},
+	"a TTL above all": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.Lock(ctx, "x", redlock.WithTTL(25*time.Hour)))
+	},
+	"a reader that is to hold": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.RLock(ctx, "x", redlock.WithMinHold(time.Second)))
+	},
+	"a negative minimum hold": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryLock(ctx, "x", redlock.WithMinHold(-time.Second)))
+	},
+	"a minimum validity above the TTL": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryLock(ctx, "x", redlock.WithTTL(100*time.Millisecond), redlock.WithMinValidity(100*time.Millisecond)))
+	},
+	"a maximum hold of 0": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.Lock(ctx, "x", redlock.WithMaxHold(0)))
+	},
+	"to inspect no name":   func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.Inspect(ctx, "")) },
+	"to force no name":     func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.ForceUnlock(ctx, "") },
+	"to adopt no value":    func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.Adopt(ctx, "x", "")) },
+	"a MaxTTL of 0":        func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.Cluster().SetMaxTTL(ctx, 0) },
+	"to add no endpoint":   func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.Cluster().Add(ctx, "http://x") },
+	"to extend to nothing": func(ctx context.Context, _ *redlock.Locker, h *handle) error { return h.lock.Extend(ctx, 0) },
+	"to extend for too long": func(ctx context.Context, _ *redlock.Locker, h *handle) error {
+		return h.lock.Extend(ctx, 25*time.Hour)
+	},
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// errs makes a mistake, and must be told so.
+func errs(a *actor) {
+	life, h := a.life(), a.old()
+	if h == nil {
+		return
+	}
+	for what, call := range mistakes { // any of them
+		ended := h.lock.Err() != nil
+		err := call(a.base, life.locker, h)
+		excused := strings.HasPrefix(what, "to extend") && (ended || h.lock.Err() != nil) || life.closed.Load()
+		a.promise("mistakes are ErrInvalid", is(err, redlock.ErrInvalid) || excused, "%s: %s: %v", a.who, what, err)
+		return
+	}
+}
