@@ -1,12 +1,13 @@
 // Command bugs puts known bugs into a copy of the library, one at a time, and fails if a bug is
 // not noticed by the test that must notice it.
 //
-//	go run ./internal/proof/bugs [-run pattern] [-table]
+//	go run ./internal/proof/bugs [-run pattern] [-table] [-driver histories]
 //
 // Each bug is a patch in internal/proof/bugs/patches, which says what it breaks, which claim of
 // docs/safety.md, and by which step it must be caught: one test, which passes without the bug and
 // must fail with it by an assertion. It is run from the root of the module, on Linux, and needs git
-// and redis-server.
+// and redis-server. With -driver, that many histories of the driver of the public API look for each
+// bug instead of its step.
 package main
 
 import (
@@ -28,16 +29,20 @@ import (
 // timeout bounds a step. The slowest takes a few seconds, also on a busy machine.
 const timeout = time.Minute
 
+// driving bounds a series of histories of the driver.
+const driving = 20 * time.Minute
+
 // bugsDir is where the bugs are, from the root of the module.
 var bugsDir = filepath.Join("internal", "proof", "bugs", "patches")
 
 func main() {
 	pattern := flag.String("run", "", "only bugs whose name matches this regular expression")
 	table := flag.Bool("table", false, "print what each bug does and what catches it, and run nothing")
+	histories := flag.Int("driver", 0, "have so many histories of the driver look for each bug instead of its step")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := seed(ctx, ".", *pattern, *table); err != nil {
+	if err := seed(ctx, ".", *pattern, *table, *histories); err != nil {
 		fmt.Fprintln(os.Stderr, "seeded:", err)
 		stop()
 		os.Exit(1)
@@ -45,7 +50,7 @@ func main() {
 }
 
 // seed does what the command does, for the module at root.
-func seed(ctx context.Context, root, pattern string, table bool) error {
+func seed(ctx context.Context, root, pattern string, table bool, histories int) error {
 	bugs, err := readBugs(filepath.Join(root, bugsDir))
 	if err != nil {
 		return err
@@ -62,22 +67,29 @@ func seed(ctx context.Context, root, pattern string, table bool) error {
 	if len(bugs) == 0 {
 		return fmt.Errorf("no bug matches %q", pattern)
 	}
+	m := module{timeout: timeout}
+	if histories > 0 {
+		m.timeout, m.env = driving, []string{fmt.Sprint("REDQUORUM_HISTORIES=", histories)}
+		for i := range bugs {
+			bugs[i].step = step{"./internal/proof/driver", "TestHistories"}
+		}
+	}
 	dir, err := os.MkdirTemp("", "seeded-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a directory for temporary files
-	m, err := copyModule(root, dir)
-	if err != nil {
+	m.dir = dir
+	if err := copyModule(root, dir); err != nil {
 		return err
 	}
-	if err := fit(ctx, m, bugs); err != nil {
+	if err := fit(ctx, &m, bugs); err != nil {
 		return err
 	}
-	if err := passes(ctx, m, bugs); err != nil {
+	if err := passes(ctx, &m, bugs); err != nil {
 		return err
 	}
-	return catch(ctx, m, bugs)
+	return catch(ctx, &m, bugs)
 }
 
 // fit returns an error unless each bug fits the module, alone.
@@ -127,10 +139,11 @@ func catch(ctx context.Context, m *module, bugs []bug) error {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		took := clock.System().Now().Sub(began)
-		fmt.Printf("%s: %s (%v, %.1fs)\n", b.name, v, b.step, took.Seconds())
-		if v == caught {
+		fmt.Printf("%s: %s (%v, %.1fs)%s\n", b.name, v, b.step, took.Seconds(), first(output))
+		switch {
+		case v == caught:
 			count++
-		} else {
+		case m.timeout != driving:
 			fmt.Println(proof.Tail(output))
 		}
 	}
@@ -142,6 +155,15 @@ func catch(ctx context.Context, m *module, bugs []bug) error {
 		return fmt.Errorf("%d not caught", len(bugs)-count)
 	}
 	return nil
+}
+
+// first returns what the driver says of the first history that failed.
+func first(output string) string {
+	found := regexp.MustCompile(`first: .*`).FindString(output)
+	if found == "" {
+		return ""
+	}
+	return ", " + found
 }
 
 // look runs the step of a bug with the bug in.

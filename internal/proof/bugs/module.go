@@ -10,16 +10,21 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // module is a copy of the module, in which bugs come and go. There is one for all of them, so that
 // Go builds only what a bug touches.
-type module struct{ dir string }
+type module struct {
+	dir     string
+	timeout time.Duration // of a step
+	env     []string      // of a step, beside ours
+}
 
 // copyModule copies the module at root, with what is not committed and without the modules below
 // it.
-func copyModule(root, to string) (*module, error) {
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+func copyModule(root, to string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -41,7 +46,6 @@ func copyModule(root, to string) (*module, error) {
 		}
 		return os.WriteFile(filepath.Join(to, relative), text, 0o644)
 	})
-	return &module{to}, err
 }
 
 func hasModule(dir string) bool {
@@ -70,9 +74,9 @@ func (m *module) apply(ctx context.Context, b *bug, flags ...string) error {
 // test runs tests of one package, and returns their output.
 func (m *module) test(ctx context.Context, pkg string, tests ...string) (output string, err error) {
 	// With -trimpath, the cache has what an earlier run has built in another directory.
-	run := exec.CommandContext(ctx, "go", "test", "-trimpath", "-ldflags=-s -w", "-vet=off", "-v", "-count=1", "-timeout="+timeout.String(),
+	run := exec.CommandContext(ctx, "go", "test", "-trimpath", "-ldflags=-s -w", "-vet=off", "-v", "-count=1", "-timeout="+m.timeout.String(),
 		"-run=^("+strings.Join(tests, "|")+")$", pkg)
-	run.Dir = m.dir
+	run.Dir, run.Env = m.dir, append(os.Environ(), m.env...)
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // go passes it on
 	text, err := run.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {

@@ -55,7 +55,7 @@ func TestEveryBugFitsTheLibrary(t *testing.T) {
 	needsGit(t)
 	dir, err := filepath.Abs(root)
 	require.NoError(t, err)
-	require.NoError(t, fit(t.Context(), &module{dir}, bugsOf(t)))
+	require.NoError(t, fit(t.Context(), &module{dir: dir}, bugsOf(t)))
 }
 
 func TestOnlyAnAssertionCatchesABug(t *testing.T) {
@@ -97,11 +97,11 @@ func TestABugThatSurvivesIsAnError(t *testing.T) {
 	}
 	sow("minus", "func sum(a, b int) int { return a - b }")
 	sow("times", "func sum(a, b int) int { return a * b }")
-	require.EqualError(t, seed(t.Context(), dir, "", false), "1 not caught")
-	require.ErrorContains(t, seed(t.Context(), dir, "plus", false), "no bug matches")
+	require.EqualError(t, seed(t.Context(), dir, "", false, 0), "1 not caught")
+	require.ErrorContains(t, seed(t.Context(), dir, "plus", false, 0), "no bug matches")
 	write("a.go", "package a\n\nfunc sum(x, y int) int { return x + y }\n")
-	require.ErrorContains(t, seed(t.Context(), dir, "minus", false), "minus: the patch no longer fits")
+	require.ErrorContains(t, seed(t.Context(), dir, "minus", false, 0), "minus: the patch no longer fits")
 	write("a.go", "package a\n\nfunc sum(a, b int) int { return a + b }\n")
 	write("a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) { t.Error(sum(2, 2)) }\n")
-	require.ErrorContains(t, seed(t.Context(), dir, "", false), "without a bug: caught")
+	require.ErrorContains(t, seed(t.Context(), dir, "", false, 0), "without a bug: caught")
 }
