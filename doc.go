@@ -9,6 +9,6 @@
 //   - [github.com/redquorum/redquorum/pool] is the connection to one master, for its options (TLS,
 //     credentials, timeouts).
 //
-// The tests in internal/proof/servers/scenario accept the library as a whole, from outside: on real
-// redis-servers that are stopped, killed, delayed, cut off and replaced by others.
+// redlock_test.go, beside this file, shows the promise as a whole, from outside: on real
+// redis-servers that are stopped, killed, emptied and replaced.
 package redquorum
