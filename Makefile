@@ -27,6 +27,9 @@ RECOVERY_RUNS ?= 5
 FLAKE_COUNT    ?= 10
 FLAKE_PACKAGES ?= ./...
 
+# How often `make anywhere` tries a busy machine.
+ANYWHERE_RUNS ?= 5
+
 # What `make mutate` changes.
 PACKAGE ?= ./queue
 
@@ -37,7 +40,7 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: api mutate prove soak seeded flake search servers rolling help check tidy-check fmt-check fix-check columns vet lint cross test race test-nested pictures fuzz bench versus scale recovery release-try
+.PHONY: api anywhere mutate prove soak seeded flake search servers rolling help check tidy-check fmt-check fix-check columns vet lint cross test race test-nested pictures fuzz bench versus scale recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +89,9 @@ UNRACED = $(patsubst ./%,github.com/redquorum/redquorum/%,$(wordlist 2,9,$(MODEL
 race: ## the tests under the race detector, in random order
 	go test -race -shuffle=on $(filter-out $(SERVED) $(UNRACED),$(shell go list ./...))
 	go test -race -shuffle=on -p 2 -parallel 4 $(SERVED)
+
+anywhere: ## the tests in odd surroundings, and ANYWHERE_RUNS times twice at once on a busy machine
+	@ANYWHERE_RUNS=$(ANYWHERE_RUNS) bash .ci/anywhere
 
 flake: ## every package FLAKE_COUNT times on a busy machine, or those of FLAKE_PACKAGES
 	@FLAKE_COUNT=$(FLAKE_COUNT) bash .ci/flake $(FLAKE_PACKAGES)
