@@ -109,13 +109,20 @@ func (r *Round) settleLocked() {
 		return
 	}
 	c.settled = true
-	for i := range r.votes.Granted.Nodes() {
+	others := r.votes.Granted
+	r.votes = c.forChosen(r.votes)
+	c.strays |= others.Minus(r.votes.Granted)
+}
+
+// forChosen returns the votes for the one that most nodes gave: another one is a refusal.
+func (c *choice) forChosen(votes quorum.Ballot) quorum.Ballot {
+	for i := range votes.Granted.Nodes() {
 		if c.answers[i].Got != c.chosen {
-			r.votes.Granted.Remove(i)
-			r.votes.Refused.Add(i)
-			c.strays.Add(i)
+			votes.Granted.Remove(i)
+			votes.Refused.Add(i)
 		}
 	}
+	return votes
 }
 
 // mostLocked returns the one that most nodes gave, whose votes count, and how many did.

@@ -24,7 +24,10 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.verdict == quorum.Pending {
-		r.rareLocked().cut = r.standingLocked()
+		cut := r.standingLocked()
+		if r.rareLocked().cut = cut; r.rare.choice != nil {
+			cut.votes = r.rare.choice.forChosen(cut.votes)
+		}
 		return quorum.Pending, EndOf(ctx)
 	}
 	if r.rare != nil {
