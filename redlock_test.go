@@ -35,7 +35,7 @@ func (m masters) program(t *testing.T, opts ...redlock.Option) *redlock.Locker {
 	for _, master := range m {
 		endpoints = append(endpoints, master.URL())
 	}
-	opts = append([]redlock.Option{redlock.WithTTL(time.Second), redlock.WithMaxTTL(2 * time.Second)}, opts...)
+	opts = append([]redlock.Option{redlock.WithTTL(time.Second), redlock.WithMaxTTL(2 * time.Second), redlock.WithNodeTimeout(time.Second)}, opts...)
 	locker, err := redlock.New(endpoints, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locker.Close() })
@@ -109,7 +109,7 @@ func TestAMinorityOfMastersMayBeDead(t *testing.T) {
 	held := lock(t, program, "a")
 	require.NoError(t, m[0].Kill())
 	require.NoError(t, m[1].Stop()) // it accepts connections, and never answers
-	defer func() { _ = m[1].Continue() }()
+	defer m[1].Continue()
 	another := lock(t, program, "b")
 	time.Sleep(1500 * time.Millisecond)
 	require.NoError(t, held.Err(), "renewed by three of five")
@@ -151,7 +151,7 @@ func TestTheHolderIsToldOfALoss(t *testing.T) {
 	work := held.Context(t.Context())
 	for _, master := range m {
 		require.NoError(t, master.Stop())
-		defer func() { _ = master.Continue() }()
+		defer master.Continue()
 	}
 	select {
 	case <-work.Done():

@@ -133,8 +133,8 @@ func is(err error, any ...error) bool {
 	return false
 }
 
-// sound judges what an error may say, whatever returned it: that a context has ended, the Locker was
-// closed and an argument was wrong only if that is so.
+// sound judges what an error may say, whatever returned it: that a context has ended, or the Locker
+// was closed, only if that is so.
 func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		a.promise("errors of contexts", !errors.Is(err, ended) || ctx.over(a.clock.Now()), "%s: %s: %v, and its context goes on", a.who, call, err)

@@ -178,13 +178,13 @@ func (q *tasks) works(ctx context.Context, who string, rng *rand.Rand) {
 			q.added = append(q.added, id)
 		}
 		q.mu.Unlock()
-		q.errs("Enqueue", err, ctx, life)
+		q.errs(ctx, "Enqueue", err, life)
 	}
 	if rng.IntN(2) == 0 {
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		popped, err := one.Pop(limited, 1+rng.IntN(3))
 		cancel()
-		q.errs("Pop", err, ctx, life)
+		q.errs(ctx, "Pop", err, life)
 		for _, task := range popped {
 			q.ends(who, task.ID, err == nil)
 		}
@@ -203,7 +203,7 @@ func (q *tasks) runs(ctx context.Context, one *queue.Queue, who string, life *li
 	if closes {
 		timer := time.AfterFunc(upTo(rng, 100*time.Millisecond), func() {
 			closing.Store(int64(q.clock.Now()))
-			_ = one.Close() //nolint:errcheck // judged by the caller
+			_ = one.Close()
 		})
 		defer timer.Stop()
 	}
@@ -239,7 +239,7 @@ func (q *tasks) ends(who, id string, certain bool) {
 }
 
 // errs judges the error of a change.
-func (q *tasks) errs(call string, err error, ctx context.Context, life *life) {
+func (q *tasks) errs(ctx context.Context, call string, err error, life *life) {
 	if err == nil {
 		return
 	}

@@ -127,8 +127,8 @@ func (r *run) masterKeys(held []*handle) {
 	}
 }
 
-// places looks for places of calls that do not wait. Where messages are lost, the one that gives up a
-// place may be, too; then the list ends by itself.
+// places looks for places of calls that do not wait. Where messages are lost, the one that gives up
+// a place may be, too; then the list ends by itself.
 func (r *run) places(master int, list string, all []string) {
 	for i := 0; i < len(all); i += 2 {
 		turn := all[i] == "others" || all[i] == "anyone" // of other libraries
@@ -142,6 +142,9 @@ func (r *run) tells(held []*handle) {
 		l := r.clients[i%len(r.clients)].current()
 		for _, name := range h.hold.Names {
 			status, err := l.locker.Inspect(r.base, name)
+			for began := r.clock.Now(); r.busy(err) && r.since(began) < hangs; {
+				status, err = l.locker.Inspect(r.base, name)
+			}
 			told := err == nil && !status.Free && (h.lock.Shared() || status.Value == h.hold.Value)
 			if h.lock.Err() != nil {
 				continue
@@ -155,13 +158,31 @@ func (r *run) tells(held []*handle) {
 	}
 }
 
+// busy reports whether an error may be one of a busy machine, on which masters are late in calm
+// times. In virtual time, none is.
+func (r *run) busy(err error) bool {
+	return !r.look && is(err, redlock.ErrNoQuorum, redlock.ErrNoValidity)
+}
+
+// releases unlocks a lock, again if the machine is busy.
+func (r *run) releases(lock *redlock.Lock) error {
+	began, err := r.clock.Now(), lock.Unlock(r.base)
+	for r.busy(err) && r.since(began) < hangs {
+		err = lock.Unlock(r.base)
+	}
+	return err
+}
+
 // free locks names: those that nobody holds, at once, and none of those that are held.
 func (r *run) free(held []*handle) {
 	for i, name := range []string{"hot", "warm0", "warm1", "cold1", "never"} {
 		l := r.clients[i%len(r.clients)].current()
 		holder := slices.IndexFunc(held, func(h *handle) bool { return contains(h.hold.Names, name) && h.lock.Err() == nil })
 		began := r.clock.Now()
-		lock, err := l.locker.TryLock(r.base, name, redlock.WithMinValidity(0))
+		lock, err := l.locker.TryLock(r.base, name)
+		for r.busy(err) && r.since(began) < hangs {
+			lock, err = l.locker.TryLock(r.base, name)
+		}
 		switch {
 		case holder < 0:
 			r.promise("a free name is had at once", err == nil || r.plan.forgets, "%q is free, TryLock by %s: %v", name, l.client.plan.who, err)
@@ -177,7 +198,7 @@ func (r *run) free(held []*handle) {
 		r.holds = append(r.holds, h)
 		r.mu.Unlock()
 		h.To = r.clock.Now()
-		released := lock.Unlock(r.base)
+		released := r.releases(lock)
 		r.promise("Unlock in calm times", released == nil || r.plan.forgets, "%q: %v", name, released)
 	}
 }
@@ -187,14 +208,14 @@ func (r *run) end() {
 	for i, h := range r.held() {
 		if i%3 == 0 {
 			h.over()
-			released := h.lock.Unlock(r.base)
+			released := r.releases(h.lock)
 			r.promise("Unlock in calm times", released == nil || h.wild() || r.plan.forgets || is(h.lock.Err(), redlock.ErrLost), "%v: %v", h.hold, released)
 		}
 	}
 	for i, c := range r.clients {
 		if i == 0 {
 			released := c.current().locker.UnlockAll(r.base)
-			r.promise("UnlockAll in calm times", released == nil || r.plan.forgets || is(released, redlock.ErrLost), "%v", released)
+			r.promise("UnlockAll in calm times", released == nil || r.busy(released) || r.plan.forgets || is(released, redlock.ErrLost), "%v", released)
 		}
 		c.current().close()
 	}

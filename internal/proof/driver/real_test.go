@@ -83,16 +83,16 @@ var realFaults = map[string]func(m *realMaster, much int) (heal func()){
 	"cuts after a request": func(m *realMaster, _ int) func() { m.proxy.CutAfterRequest(); return m.proxy.Heal },
 	"disconnects":          func(m *realMaster, _ int) func() { m.proxy.Reset(); return func() {} },
 	"stopped": func(m *realMaster, _ int) func() {
-		_ = m.Stop() //nolint:errcheck // it may be dead
-		return func() { _ = m.Continue() }
+		_ = m.Stop()                       //nolint:errcheck // it may be dead
+		return func() { _ = m.Continue() } //nolint:errcheck // as above
 	},
 	"scripts flushed": func(m *realMaster, _ int) func() {
 		_, _ = m.Do("SCRIPT", "FLUSH") //nolint:errcheck // it may be down
 		return func() {}
 	},
 	"forbids messages": func(m *realMaster, _ int) func() {
-		_, _ = m.Do("ACL", "SETUSER", "default", "-publish", "-subscribe") //nolint:errcheck // it may be down
-		return func() { _, _ = m.Do("ACL", "SETUSER", "default", "+publish", "+subscribe") }
+		_, _ = m.Do("ACL", "SETUSER", "default", "-publish", "-subscribe")                   //nolint:errcheck // it may be down
+		return func() { _, _ = m.Do("ACL", "SETUSER", "default", "+publish", "+subscribe") } //nolint:errcheck // as above
 	},
 }
 
