@@ -35,7 +35,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -124,7 +127,19 @@ func newProcess(command *exec.Cmd) *Process {
 	return &Process{command: command, lines: make(chan string, lineRoom), deaf: make(chan struct{}), ended: make(chan struct{})}
 }
 
+// defaults gives children the default actions of the signals that whoever runs the tests ignores, as
+// nohup does, and a script with what it runs in the background: no program ignores those that are
+// received here. They end the tests as little as before.
+var defaults = sync.OnceFunc(func() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // nobody receives
+		}
+	}
+})
+
 func (p *Process) launch() error {
+	defaults()
 	if err := startCommand(p.command); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package child
 import (
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"testing"
 	"time"
@@ -25,6 +26,11 @@ func TestMain(m *testing.M) {
 					self.Tell("spins")
 				}
 			}
+		},
+		"interrupt": func(self *Self) {
+			p, err := Launch(exec.Command("sh", "-c", "kill -INT $$"))
+			require.NoError(self, err)
+			self.Tell(p.Exit())
 		},
 		"fail": func(self *Self) { assert.Fail(self, "as asked"); self.Tell("goes on") },
 	})
@@ -65,6 +71,14 @@ func TestStopReturnsWhenABusyProcessStandsStill(t *testing.T) {
 	}
 	require.NoError(t, p.Kill())
 	assert.Equal(t, -1, p.Wait(t))
+}
+
+func TestChildrenDoNotIgnoreWhatTheirParentWasToldToIgnore(t *testing.T) {
+	t.Parallel()
+	command := Command("interrupt")
+	command.Args = []string{"sh", "-c", `trap "" INT; exec "$0"`, command.Path}
+	command.Path = "/bin/sh"
+	assert.Equal(t, "signal: interrupt", Start(t, command).Next(t))
 }
 
 // report is a testing.TB that records errors.
