@@ -133,7 +133,8 @@ func TestThePagesAreBelowThePrefixAlone(t *testing.T) {
 }
 
 func TestASocketIsForItsOwnerAndGroupAndAnOldOneIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.sock")
+	t.Chdir(t.TempDir()) // whose path may be longer than that of a socket can be
+	const path = "web.sock"
 	f := flags{listen: "unix:" + path}
 	first, err := f.open()
 	require.NoError(t, err)
@@ -167,7 +168,8 @@ func TestASocketOnWhichSomebodyMayListenStays(t *testing.T) {
 			return func() error { return errors.Join(c.Close(), syscall.Close(l)) }, errors.Join(err, err2)
 		},
 	} {
-		path := filepath.Join(t.TempDir(), "web.sock")
+		t.Chdir(t.TempDir()) // as above
+		const path = "web.sock"
 		end, err := make(path)
 		require.NoError(t, err, what)
 		before, err := os.Lstat(path)
@@ -182,7 +184,8 @@ func TestASocketOnWhichSomebodyMayListenStays(t *testing.T) {
 }
 
 func TestASocketThatTookThePlaceOfOursStays(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.sock")
+	t.Chdir(t.TempDir()) // as above
+	const path = "web.sock"
 	first, err := listenUnix(path)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))

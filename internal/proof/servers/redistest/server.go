@@ -52,8 +52,11 @@ type Server struct {
 
 // newServer starts a server, on another port if another process takes the chosen one first.
 func newServer(config config) (*Server, error) {
-	// The name is short: the path of a unix socket has at most 107 bytes.
-	dir, err := os.MkdirTemp("", "redistest-")
+	parent := "" // TMPDIR
+	if config.unixSocket {
+		parent = "/tmp" // TMPDIR may be longer than the path of a socket can be: 107 bytes, or 103
+	}
+	dir, err := os.MkdirTemp(parent, "redistest-")
 	if err != nil {
 		return nil, err
 	}
