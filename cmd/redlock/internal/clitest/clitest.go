@@ -24,14 +24,14 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A test sees the variables of redlock that it sets itself, and a child those that its parent gave:
-// who runs the tests may well have REDLOCK_NODES set, or run them under a lock.
+// A test sees the variables for redlock that it sets itself, and a child those that its parent gave:
+// who runs the tests may well have REDLOCK_NODES set, run them under a lock, or want no color.
 func init() {
 	if os.Getenv(child.RoleVariable) != "" {
 		return
 	}
 	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "REDLOCK_") {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "REDLOCK_") || name == "COLUMNS" || name == "NO_COLOR" {
 			if err := os.Unsetenv(name); err != nil {
 				panic(err)
 			}
