@@ -49,14 +49,8 @@ func (f *Flags) findInEnvironment() (endpoints, places []string, source string, 
 
 // Environment returns variables with which a command finds the masters that these flags name, as
 // they were given: a password that was in a file stays there. Those with an empty value are to be
-// removed.
+// removed. What is not among them counts for the command as it does here.
 func (f *Flags) Environment(cmd *cobra.Command) (variables []string) {
-	given := func(flags ...string) (any bool) {
-		for _, name := range flags {
-			any = any || cmd.Flags().Changed(name)
-		}
-		return any
-	}
 	set := func(name, value string, isPath bool) {
 		if isPath && value != "" { // the command may go elsewhere
 			if absolute, err := filepath.Abs(value); err == nil {
@@ -65,15 +59,15 @@ func (f *Flags) Environment(cmd *cobra.Command) (variables []string) {
 		}
 		variables = append(variables, name+"="+value)
 	}
-	all := given("nodes", "nodes-file")
+	all := cmd.Flags().Changed("nodes") || cmd.Flags().Changed("nodes-file")
 	if all {
 		set(Variable, strings.Join(f.nodes, ","), false)
 		set(FileVariable, f.file, true)
 	}
-	if all || given("cert", "key", "cacert") {
-		set(certVariable, f.tls.Cert, true)
-		set(keyVariable, f.tls.Key, true)
-		set(caVariable, f.tls.CA, true)
+	for _, of := range []struct{ name, path string }{{certVariable, f.tls.Cert}, {keyVariable, f.tls.Key}, {caVariable, f.tls.CA}} {
+		if all || of.path != "" {
+			set(of.name, of.path, true)
+		}
 	}
 	if trusts := ""; all || f.trustMembers {
 		if f.trustMembers {
