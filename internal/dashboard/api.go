@@ -81,7 +81,7 @@ func writeList(w http.ResponseWriter, status int, list *survey.Listing, locks []
 		if i > 0 {
 			text = ","
 		}
-		if _, err = fmt.Fprintf(out, "%s\n    %s", text, one); err != nil {
+		if _, err = fmt.Fprintf(out, "%s\n    %s", text, prose.GraphicJSON(one)); err != nil {
 			return // the client is gone
 		}
 	}

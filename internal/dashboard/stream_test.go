@@ -63,7 +63,7 @@ func TestAListIsReadByAFewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
 		for i := range 100 {
-			s.locks = append(s.locks, held(fmt.Sprint("l", i, `"locks": []`), "me"))
+			s.locks = append(s.locks, held(fmt.Sprint("l", i, `"locks": []`), "\u009b2J\u202e me"))
 		}
 		d := open(t, s, Config{})
 		body := get(t, d, "/api/v1/list")

@@ -53,13 +53,13 @@ func WriteJSON[T any](w io.Writer, value T) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	_, err := w.Write(graphicJSON(b.Bytes()))
+	_, err := w.Write(GraphicJSON(b.Bytes()))
 	return err
 }
 
-// graphicJSON escapes what is not graphic: strings are the same to a program, and the rest of JSON
-// is ASCII.
-func graphicJSON(text []byte) []byte {
+// GraphicJSON escapes what is not graphic, for whoever encodes by itself: strings are the same to a
+// program, and the rest of JSON is ASCII.
+func GraphicJSON(text []byte) []byte {
 	if bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && !strconv.IsGraphic(r) }) < 0 {
 		return text
 	}

@@ -65,7 +65,7 @@ func (m Messages) line(event, text string) []byte {
 	if m.JSON {
 		// Strings always encode.
 		if encoded, err := json.Marshal(message{event, m.Name, text, m.about}); err == nil {
-			return append(encoded, '\n')
+			return append(prose.GraphicJSON(encoded), '\n')
 		}
 	}
 	return []byte("redlock: " + text + "\n")
