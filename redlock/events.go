@@ -129,8 +129,11 @@ type events struct {
 
 	mu    sync.Mutex // guards the fields below, and sending to the queue
 	ended bool
-	nodes [quorum.MaxNodes]string // what was last reported of each node
+	nodes [quorum.MaxNodes]reported
 }
+
+// reported is what was last reported of the node at a position, which another may take later.
+type reported struct{ endpoint, state string }
 
 // newEvents returns nil without hooks and logger.
 func newEvents(hooks *Hooks, logger *slog.Logger) *events {
@@ -282,10 +285,10 @@ func (e *events) node(i int, stats *pipeline.Stats, barred error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.nodes[i] == now {
+	if e.nodes[i] == (reported{stats.Endpoint, now}) {
 		return
 	}
-	e.nodes[i] = now
+	e.nodes[i] = reported{stats.Endpoint, now}
 	endpoint, runID, product, version := stats.Endpoint, stats.RunID, stats.Product, stats.Version
 	e.addLocked(func() {
 		switch {

@@ -53,6 +53,50 @@ func TestHooksReportEventsInOrder(t *testing.T) {
 	})
 }
 
+// toldOfNodes returns hooks that tell of nodes, whether each is up and votes.
+func (d *diary) toldOfNodes() redlock.Option {
+	return redlock.WithHooks(redlock.Hooks{Node: func(endpoint string, err error) { d.note("%s %t", endpoint, err == nil) }})
+}
+
+func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var d diary
+		c.each(kill)
+		c.connecting(d.toldOfNodes())
+		time.Sleep(time.Second)
+		assert.ElementsMatch(t, []string{endpoint(0) + " false", endpoint(1) + " false", endpoint(2) + " false"}, d.take())
+		c.each(restart)
+		time.Sleep(2 * time.Minute)
+		assert.Subset(t, d.take(), []string{endpoint(0) + " true", endpoint(1) + " true", endpoint(2) + " true"})
+	})
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) { // a member that others have added
+		var d diary
+		operator, l := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2}, d.toldOfNodes(), c.aliased(3, 0))
+		require.NoError(t, l.Ready(ctx))
+		d.take()
+		c.change(operator, add(3))
+		c.servers[3].Kill()
+		time.Sleep(maxTTL)
+		assert.Contains(t, d.take(), endpoint(3)+" false")
+	})
+}
+
+// The second is at the position of the first.
+func TestHookTellsOfEachNodeAtOnePosition(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		var d diary
+		l := c.among([]int{0, 1, 2}, d.toldOfNodes())
+		for _, nobody := range []string{"redis://x:6379", "redis://y:6379"} {
+			require.NoError(t, l.Ready(ctx))
+			d.take()
+			require.Error(t, l.Cluster().Add(c.within(time.Second), nobody))
+			time.Sleep(3 * maxTTL)
+			assert.Len(t, l.Stats().Nodes, 4)
+			assert.Contains(t, d.take(), nobody+" false")
+		}
+	})
+}
+
 func TestAHookThatHangsBlocksNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.instantly()

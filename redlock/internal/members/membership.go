@@ -83,7 +83,6 @@ type View struct {
 	Duplicates quorum.NodeSet // the same server as another node: asked for a release only
 	Strangers  quorum.NodeSet // no members: not asked
 	Vacant     quorum.NodeSet // of these, those whose connection was ended: their masters were removed, or not added
-	Undecided  quorum.NodeSet // known in a moment
 	Enough     bool           // a quorum votes
 	Roster     *Roster        // by which votes count; nil if none is known, or they count by the list
 	Conflict   error          // why no lock may be granted: the list has majorities of two clusters
@@ -176,7 +175,7 @@ func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership 
 	}
 	ms.nodes.Store(&nodes)
 	ms.view.Store(&View{
-		markers: make([]string, len(nodes)), hashes: make([]uint64, len(nodes)), Undecided: quorum.All(len(nodes)), members: quorum.All(len(nodes)), seats: len(nodes),
+		markers: make([]string, len(nodes)), hashes: make([]uint64, len(nodes)), members: quorum.All(len(nodes)), seats: len(nodes),
 		maxTTL: math.MaxInt64,
 	})
 	return ms

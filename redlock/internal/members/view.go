@@ -42,9 +42,6 @@ func (ms *Membership) decideLocked() {
 			v.proofless.Add(i)
 			next = min(next, n.until)
 		}
-		if ms.undecidedLocked(i, v) {
-			v.Undecided.Add(i)
-		}
 	}
 	next = min(next, ms.keeper.retryAt)
 	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), ms.keeper.conflict

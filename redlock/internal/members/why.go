@@ -20,7 +20,7 @@ func (ms *Membership) Why(i int) error {
 func (ms *Membership) Outcome(i int) (why error, known bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	return ms.whyLocked(i), !ms.View().Undecided.Has(i)
+	return ms.whyLocked(i), !ms.undecidedLocked(i, ms.View())
 }
 
 func (ms *Membership) whyLocked(i int) error {
