@@ -21,7 +21,8 @@ const anyKey = "<any key>"
 // several writes is logged; and when many servers load it, each of its writes needs the rights of
 // the *default user*. What these forbid is skipped, and nothing but the server's log says so. A
 // lone write is always loaded. So a marker may be there, and the locks that it vouches for may be
-// gone.
+// gone. The change of database is between MULTI and EXEC, too: without it, the keys are loaded into
+// the database of whoever wrote before.
 var loads = []Words{
 	Command("ACL", "DRYRUN", "default", "SET", anyKey, ""),
 	Command("ACL", "DRYRUN", "default", "DEL", anyKey),
@@ -32,6 +33,7 @@ var loads = []Words{
 	Command("ACL", "DRYRUN", "default", "ZREM", anyKey, ""),
 	Command("ACL", "DRYRUN", "default", "ZPOPMIN", anyKey),
 	Command("ACL", "DRYRUN", "default", "ZREMRANGEBYSCORE", anyKey, 1, 1),
+	Command("ACL", "DRYRUN", "default", "SELECT", 0),
 }
 
 // steps are those of the handshake. They change nothing.

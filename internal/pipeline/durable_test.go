@@ -73,7 +73,7 @@ func TestAServerIsDurableIfARestartLoadsAllThatItAnswered(t *testing.T) {
 
 // One right that the default user lacks is enough: what scripts wrote with it is skipped.
 func TestADefaultUserNeedsEveryRightOfALoad(t *testing.T) {
-	for _, name := range []string{"SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "ZREMRANGEBYSCORE"} {
+	for _, name := range []string{"SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "ZREMRANGEBYSCORE", "SELECT"} {
 		inBubble(t, func(h *harness) {
 			makeDurable(h.server)
 			words := "User default has no permissions to run the command " + name

@@ -328,7 +328,7 @@ func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
 			client, peer = net.Pipe() // a write blocks until the peer reads
 			server, err := h.server.Dial(ctx)
 			go func() {
-				s, buf := tls.Server(peer, other.TLS), make([]byte, 4096)
+				s, buf := tls.Server(peer, other.TLS), make([]byte, 16<<10)
 				n, err := s.Read(buf) // the handshake's commands, in one write
 				assert.NoError(t, err)
 				_, err = server.Write(buf[:n])
