@@ -52,12 +52,21 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 		if errors.As(err, &open) { // each side may wait for the other to begin
 			return nil, fmt.Errorf("connected, but no TLS within %v: %s", n.config.dialTimeout, whereTLS)
 		}
-		return nil, fmt.Errorf("connected, but not ready within %v", n.config.dialTimeout)
+		return nil, fmt.Errorf("connected, but not ready within %v%s", n.config.dialTimeout, whereMute(c))
 	}
 	if n.mayWantTLS(e, c, err) {
 		err = fmt.Errorf("%w; it has answered nothing: %s", err, wherePlain)
 	}
 	return nil, withoutContext(err)
+}
+
+// whereMute returns what to look for if a handshake took too long: nothing if some of it was
+// answered.
+func whereMute(c *conn) string {
+	if c == nil || c.received > 0 {
+		return ""
+	}
+	return ": no answer (the server hangs, or the network loses large packets: compare the MTU along the path)"
 }
 
 // withoutContext returns an error with the same text that does not match the errors of a context:

@@ -291,7 +291,7 @@ func TestTLSThatOnlyOneSideBeginsIsNamed(t *testing.T) {
 		err := after(t, 1500*time.Millisecond, c.endpoint, func(context.Context) (net.Conn, error) {
 			client, server := net.Pipe()
 			go func() {
-				_, _ = server.Read(make([]byte, 4096))  //nolint:errcheck // TLS, or the commands of the handshake
+				_, _ = server.Read(make([]byte, 1<<16)) //nolint:errcheck // TLS, or the commands of the handshake
 				_, _ = io.WriteString(server, c.answer) //nolint:errcheck // the client may give up
 				if c.hangsUp {
 					_ = server.Close()

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"net"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -134,6 +136,40 @@ func TestStalledConnectionIsGivenUp(t *testing.T) {
 		assert.ErrorContains(t, err, "not ready within 400ms")
 		assert.NotErrorIs(t, err, context.DeadlineExceeded, "a caller that asks means its own")
 	}, WithStallTimeout(time.Second), WithDialTimeout(400*time.Millisecond))
+}
+
+// Requests for a lock are small, and the scripts that release it are not.
+func TestAPathThatLosesLargePacketsIsNoConnection(t *testing.T) {
+	for _, mtu := range []int{576, 1280, 1500, 9000} {
+		t.Run(strconv.Itoa(mtu), func(t *testing.T) {
+			inBubble(t, func(h *harness) {
+				narrow := h.newNode("fake:6379", WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+					server, err := h.server.Dial(ctx)
+					return &narrowPath{Conn: server, mtu: mtu}, err
+				}))
+				defer func() { assert.NoError(t, narrow.Close()) }()
+				time.Sleep(1500 * time.Millisecond) // longer than the handshake may take
+				assert.Equal(t, Down, narrow.Stats().State)
+				assert.ErrorContains(t, narrow.Stats().Err, "the network loses large packets")
+				assert.Empty(t, h.executed())
+			})
+		})
+	}
+}
+
+// narrowPath is a connection that delivers nothing from the first full packet on.
+type narrowPath struct {
+	net.Conn
+	mtu  int
+	lost bool
+}
+
+func (c *narrowPath) Write(p []byte) (int, error) {
+	c.lost = c.lost || len(p) >= c.mtu
+	if c.lost {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
 }
 
 // A server that was away has a backlog. As long as it keeps answering, it is not stalled.
