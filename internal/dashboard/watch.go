@@ -116,13 +116,13 @@ type watch struct {
 	// These are used by run alone.
 	looking, listing bool                      // answers are on their way
 	ended            clock.Instant             // of the last look
-	began            clock.Instant             // of the interval in which names were last asked about
-	spent            int                       // how many were, by their weight, less what intervals before could bear
 	released         map[subject]clock.Instant // what was known until then is from before a release
 
 	mu      sync.Mutex       // guards the fields below
 	wanted  map[subject]bool // since they were asked for
 	names   int              // how many of these are names
+	began   clock.Instant    // of the interval in which names were last asked about
+	spent   [2]int           // what these have cost, by purse, less what intervals before could bear
 	now     *snapshot
 	changed chan struct{} // closed when there is a newer one
 }
@@ -204,8 +204,8 @@ func (w *watch) next() (at clock.Instant, is bool) {
 			continue // the answers are on their way
 		}
 		due := w.now.due(one)
-		if one.name != "" && w.spent >= mostNames {
-			due = max(due, w.began.Add(time.Duration(w.spent/mostNames)*interval))
+		if spent := w.spentFor(one); spent >= mostNames {
+			due = max(due, w.began.Add(time.Duration(spent/mostNames)*interval))
 		}
 		at, is = min(at, due), true
 	}
@@ -217,7 +217,10 @@ func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if since := now.Sub(w.began); since >= interval {
-		w.began, w.spent = now, max(w.spent-int(min(since/interval, math.MaxInt32/mostNames))*mostNames, 0)
+		w.began = now
+		for i := range w.spent {
+			w.spent[i] = max(w.spent[i]-int(min(since/interval, math.MaxInt32/mostNames))*mostNames, 0)
+		}
 	}
 	topics = map[subject]bool{}
 	for one := range w.wanted {
@@ -225,7 +228,7 @@ func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string
 			continue
 		}
 		// What is nearly due is asked for as well, and from then on at once.
-		if now.Add(interval/4) < w.now.due(one) || one.name != "" && w.spent >= mostNames {
+		if now.Add(interval/4) < w.now.due(one) || w.spentFor(one) >= mostNames {
 			continue
 		}
 		if delete(w.wanted, one); one.name == "" {
@@ -234,9 +237,42 @@ func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string
 		}
 		names = append(names, one.name)
 		w.names--
-		w.spent++
+		purse, cost := w.now.cost(one.name)
+		w.spent[purse] += cost
 	}
 	return topics, names
+}
+
+// cost returns in names what it costs to ask about a name, as far as that is known, and which of
+// two purses pays: one is for semaphores alone, or a page of large ones would keep everybody from
+// looking at other locks.
+func (s *snapshot) cost(name string) (purse, cost int) {
+	if e := s.named[name]; e != nil && len(e.Permits) > 0 {
+		return 1, 1 + weight(e.Inspection)
+	}
+	return 0, 1
+}
+
+// spentFor returns what has been spent from the purse that pays for a subject.
+func (w *watch) spentFor(of subject) int {
+	if of.name == "" {
+		return 0
+	}
+	purse, _ := w.now.cost(of.name)
+	return w.spent[purse]
+}
+
+// owe has what answers have cost more than was known paid, from the purse of names.
+func (w *watch) owe(told []survey.Inspection, known map[string]*entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range told {
+		paid := 0
+		if e := known[told[i].Name]; e != nil {
+			paid = weight(e.Inspection)
+		}
+		w.spent[0] += max(weight(&told[i])-paid, 0)
+	}
 }
 
 // look has the masters asked for what is wanted and due.
@@ -273,7 +309,8 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string
 	if topics[events] {
 		asked.Go(func() { log, logErr = w.source.log(ctx) })
 	}
-	if known := w.latest().named; len(names) > 0 {
+	known := w.latest().named
+	if len(names) > 0 {
 		asked.Go(func() {
 			told, namesErr = w.source.inspect(ctx, names, func(name string) bool {
 				e := known[name]
@@ -303,24 +340,19 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string
 			s.listErr = namesErr
 		}
 		if len(names) > 0 {
-			w.spent += weight(told)
+			w.owe(told, known)
 			w.refresh(s, names, told, now)
 		}
 		w.publish(s)
 	}
 }
 
-// weight is how many names more than they are, in work, these are: a master runs three commands for
-// each permit of a semaphore, and about ten for a name.
-func weight(told []survey.Inspection) int { return permitCommands(told) / 10 }
+// weight is how many names more than one, in work, this is: a master runs three commands for each
+// permit of a semaphore, and about ten for a name.
+func weight(in *survey.Inspection) int { return permitCommands(in) / 10 }
 
-// permitCommands is how many commands each master runs for the permits of semaphores.
-func permitCommands(told []survey.Inspection) (n int) {
-	for i := range told {
-		n += 3 * len(told[i].Permits)
-	}
-	return n
-}
+// permitCommands is how many commands each master runs for the permits of a semaphore.
+func permitCommands(in *survey.Inspection) int { return 3 * len(in.Permits) }
 
 // newer returns a copy of what is known, to be changed and published.
 func (w *watch) newer() *snapshot {
@@ -367,7 +399,9 @@ func (w *watch) list(ctx context.Context, now clock.Instant) (take func()) {
 	for i := range min(len(began.Nodes), len(ended.Nodes)) {
 		cost = max(cost, ended.Nodes[i].Calls-began.Nodes[i].Calls)
 	}
-	cost += uint64(permitCommands(listing.Locks))
+	for i := range listing.Locks {
+		cost += uint64(permitCommands(&listing.Locks[i]))
+	}
 	return func() {
 		w.listing = false
 		s := w.newer()
@@ -503,10 +537,20 @@ func (w *watch) get(ctx context.Context, all ...subject) (*snapshot, error) {
 		case <-w.done:
 			return s, nil
 		case <-ctx.Done():
-			return s, nil
+			return s, w.busy(all)
 		}
 	}
 	return w.latest(), nil
+}
+
+// busy returns an error if one of these is a name that waits for others.
+func (w *watch) busy(all []subject) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.ContainsFunc(all, func(one subject) bool { return w.wanted[one] && w.spentFor(one) >= mostNames }) {
+		return errBusy
+	}
+	return nil
 }
 
 // do releases a lock by its name, whatever else is asked meanwhile.

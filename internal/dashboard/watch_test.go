@@ -96,14 +96,50 @@ func TestAListHoldsUpNeitherOtherPagesNorReleases(t *testing.T) {
 	})
 }
 
+func largeSemaphores() *script {
+	s := &script{}
+	for i := range 50 {
+		in := held(fmt.Sprint("s", i), "me")
+		in.Kind, in.Permits = survey.KindSemaphore, make([]survey.Holding, 1024)
+		s.locks = append(s.locks, in)
+	}
+	return s
+}
+
+func TestAPageOfLargeSemaphoresKeepsNobodyFromOtherLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := largeSemaphores()
+		s.locks = append(s.locks, held("x", "me"))
+		d := open(t, s, Config{})
+		for i := range 100 {
+			get(t, d, "/locks")
+			began := time.Now()
+			get(t, d, "/lock?name=x")
+			get(t, d, fmt.Sprint("/api/v1/inspect?name=free", i))
+			require.Less(t, time.Since(began), 3*interval, i)
+			time.Sleep(interval)
+		}
+	})
+}
+
+// Nothing is wrong with the masters, and what is shown would be old.
+func TestANameThatWaitsForOthersIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, largeSemaphores(), Config{})
+		get(t, d, "/lock?name=s0")
+		for i := range 50 {
+			go do(d, "GET", fmt.Sprint("/lock?name=s", i))
+		}
+		time.Sleep(2 * interval)
+		w := do(d, "GET", "/api/v1/inspect?name=x")
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), errBusy.Error())
+	})
+}
+
 func TestAPermitCostsWhatAMasterDoesForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{}
-		for i := range 50 {
-			in := held(fmt.Sprint("s", i), "me")
-			in.Kind, in.Permits = survey.KindSemaphore, make([]survey.Holding, 1024)
-			s.locks = append(s.locks, in)
-		}
+		s := largeSemaphores()
 		d := open(t, s, Config{})
 		get(t, d, "/locks")
 		asked := s.asks.names.Load()
