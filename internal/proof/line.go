@@ -16,6 +16,8 @@ type Line struct {
 	Size       string `json:"size"` // with its unit: "1000000 histories"
 	Faults     int64  `json:"faults"`
 	Violations int64  `json:"violations"`
+
+	Reached map[string]int `json:"reached,omitempty"` // how often each rare state was
 }
 
 const prefix = "proof: "

@@ -196,9 +196,9 @@ func shrunk(t *testing.T, failed *run) *run {
 
 // tell prints how often each rare state was reached.
 func (o *outcome) tell(t *testing.T, count int) {
+	reached := make(map[string]int)
 	for _, state := range rare {
-		t.Logf("%8d  %s", o.Reached[state], state)
-		if count >= enough {
+		if reached[state] = o.Reached[state]; count >= enough {
 			assert.NotZero(t, o.Reached[state], "no history reached %q", state)
 		}
 	}
@@ -207,5 +207,6 @@ func (o *outcome) tell(t *testing.T, count int) {
 	}
 	t.Log(proof.Line{
 		Step: "driver of the public API", Size: fmt.Sprint(count, " histories"), Faults: o.Faults, Violations: int64(len(o.Failed)),
+		Reached: reached,
 	})
 }

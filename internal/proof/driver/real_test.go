@@ -3,6 +3,7 @@ package driver_test
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,14 @@ func (m *realMaster) breaks(fault string, much int) (heal func()) { return realF
 func TestHistoriesOnServers(t *testing.T) {
 	redistest.Require(t)
 	base, _ := history.Seed(t)
-	for i := range uint64(history.Count(t, 4)) {
+	count := uint64(3)
+	switch {
+	case os.Getenv("REDQUORUM_SOAK") == "1":
+		count = 300
+	case thorough():
+		count = 8
+	}
+	for i := range count {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			p := newPlan(base+i, slices.Sorted(maps.Keys(realFaults)))

@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -100,5 +103,22 @@ func printTable(to io.Writer, results []result, took time.Duration) error {
 			seconds = ""
 		}
 	}
-	return proof.PrintTable(to, append(rows, []string{"all", "", "", "", fmt.Sprintf("%.0fs", took.Seconds())}))
+	err := proof.PrintTable(to, append(rows, []string{"all", "", "", "", fmt.Sprintf("%.0fs", took.Seconds())}))
+	return errors.Join(err, printReached(to, results))
+}
+
+// printReached prints how often each rare state was reached. A step fails that reaches one never.
+func printReached(to io.Writer, results []result) error {
+	var rows [][]string
+	for _, r := range results {
+		for _, line := range r.lines {
+			for _, state := range slices.Sorted(maps.Keys(line.Reached)) {
+				rows = append(rows, []string{state, fmt.Sprint(line.Reached[state])})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return proof.PrintTable(to, append([][]string{{"rare state", "reached"}}, rows...))
 }
