@@ -279,7 +279,7 @@ func (h *small) lock(value string) string {
 // Small histories of the library, of every kind, beside dense faults: the same holds as in
 // TestSimulatedUsesOfAllKindsAreExclusiveAndServed. REDQUORUM_HISTORIES says how many. The first
 // one that fails is shrunk.
-func TestSmallHistoriesOfAllKinds(t *testing.T) { smallHistories(t, sizeOf(40, 2_000_000), false) }
+func TestSmallHistoriesOfAllKinds(t *testing.T) { smallHistories(t, sizeOf(10, 2_000_000), false) }
 
 // The same while the members of the cluster are changed by two operators, who are killed or stand
 // still in the middle, and for clients whose lists are old, short, long, or partly of another
