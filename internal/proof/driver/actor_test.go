@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"time"
 
@@ -133,6 +134,9 @@ func is(err error, any ...error) bool {
 	return false
 }
 
+// explained are errors of locks that a quorum granted.
+var explained = regexp.MustCompile("a release handed it to a waiter|another wait of the same call was faster|no quorum is near one fencing token")
+
 // sound judges what an error may say, whatever returned it: that a context has ended, or the Locker
 // was closed, only if that is so.
 func (a *actor) sound(call string, err error, ctx *limited, life *life) {
@@ -148,6 +152,9 @@ func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 	masters, _ := a.plan.size()
 	a.promise("votes of a QuorumError", refused.Need > 0 && votes <= masters && len(refused.Nodes) <= masters,
 		"%s: %s: %v", a.who, call, err)
+	if explained.MatchString(err.Error()) {
+		return // a quorum granted, and the text says why that is not enough
+	}
 	if is(err, redlock.ErrTaken) {
 		alone := slices.Contains([]string{"Lock", "LockAll", "LockAny", "RLock", "Acquire", "Do"}, call) && votes == 1
 		a.promise("votes of ErrTaken", refused.Granted < refused.Need && (votes >= refused.Need || alone), "%s: %s: %v", a.who, call, err)
