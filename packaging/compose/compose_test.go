@@ -99,12 +99,12 @@ var announced = regexp.MustCompile(`any user name, password (\w+)`)
 func TestThePageShowsALockOnThreeMasters(t *testing.T) {
 	redistest.Require(t)
 	p := play{t: t, project: load(t), secrets: t.TempDir(), command: filepath.Join(t.TempDir(), "redlock")}
-	build := exec.Command("go", "build", "-o", p.command, "./cmd/redlock")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", p.command, "./cmd/redlock")
 	build.Dir = "../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	script := strings.Replace(p.words("secrets")[0], "/make", absolute(t, "../secrets"), 1)
+	script := strings.NewReplacer("/make", "'"+absolute(t, "../secrets")+"'", "/secrets", "'"+p.secrets+"'").Replace(p.project.Services["secrets"].Command[0])
 	out, err = exec.Command("sh", "-euc", script).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	password := announced.FindSubmatch(out)
@@ -123,9 +123,12 @@ func TestThePageShowsALockOnThreeMasters(t *testing.T) {
 	require.Equal(t, "/redlock", example[0])
 	p.redlock(example[1:]...)
 	address := redistest.FreeAddr(t)
-	serve := strings.Replace(strings.Join(p.words("serve"), " "), "0.0.0.0:8700", address, 1)
-	require.Contains(t, serve, address)
-	p.redlock(strings.Fields(serve)...)
+	serve := p.words("serve")
+	for i, word := range serve {
+		serve[i] = strings.Replace(word, "0.0.0.0:8700", address, 1)
+	}
+	require.Contains(t, serve, "--listen="+address)
+	p.redlock(serve...)
 	get := func(password string) (status int, page string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/lock?name=example", nil)
 		require.NoError(t, err)
