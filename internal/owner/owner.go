@@ -44,13 +44,17 @@ var Process = sync.OnceValue(func() string {
 	return at[:min(len(at), Most-len(rest))] + rest
 })
 
-// Append appends an owner to a value that nobody chose, and when its attempt began.
+// latest is the last second that a value can tell, in the year 36812.
+const latest = 1<<40 - 1
+
+// Append appends an owner to a value that nobody chose, and when its attempt began: a clock that is
+// set to a time before 1970 tells the beginning of that.
 func Append(value []byte, owner string, began time.Time, waits bool) []byte {
 	mark := byte(beganNow)
 	if waits {
 		mark = beganToWait
 	}
-	value = strconv.AppendInt(append(value, '|', mark), began.Unix(), 10)
+	value = strconv.AppendInt(append(value, '|', mark), min(max(began.Unix(), 0), latest), 10)
 	return append(append(value, '|'), owner...)
 }
 

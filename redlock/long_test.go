@@ -1,0 +1,254 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// inLongBubble is inBubble with masters that keep no record of what they were asked.
+func inLongBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t, clock: clocktest.New()}
+		for range nodes {
+			node := fake.New(c.clock, fake.WithoutCommandLog())
+			node.Delay(transit, transit)
+			t.Cleanup(node.Close)
+			c.servers = append(c.servers, node)
+		}
+		t.Cleanup(c.calls.Wait)
+		c.limit(longestTTL)
+		test(t, c)
+	})
+}
+
+const (
+	longestTTL = 24 * time.Hour
+	year       = 365 * 24 * time.Hour
+)
+
+// passes lets time pass of which nobody notices more than the beginning and the end.
+func (c *cluster) passes(d time.Duration) {
+	c.clock.Suspend(d)
+	time.Sleep(2 * clock.MaxNap)
+	settle()
+}
+
+// onceOnly uses a name once, and is done with it.
+type onceOnly func(c *cluster, l, other *redlock.Locker, name string) error
+
+// released releases what a call has got.
+func released(lock *redlock.Lock, err error) error {
+	if err != nil {
+		return err
+	}
+	return lock.Unlock(ctx)
+}
+
+func handedOver(c *cluster, l, other *redlock.Locker, name string) error {
+	lock, err := l.TryLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	next := c.ending(func() error { return released(other.Lock(ctx, name)) })
+	time.Sleep(10 * time.Millisecond)
+	return errors.Join(lock.Unlock(ctx), <-next)
+}
+
+func givenUp(_ *cluster, l, other *redlock.Locker, name string) error {
+	lock, err := l.TryLock(ctx, name)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if _, err := other.RLock(limited, name); !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("it is taken: %w", err)
+	}
+	return lock.Unlock(ctx)
+}
+
+func permitted(_ *cluster, l, _ *redlock.Locker, name string) error {
+	s, err := l.Semaphore(name, 3)
+	if err != nil {
+		return err
+	}
+	return released(s.Acquire(ctx))
+}
+
+func both(name string) []string { return []string{name, name + "'"} }
+
+// Masters and Lockers forget names. There is more room for what is kept of some of them: a Locker
+// knows some thousands at which others waited, and masters have a log.
+func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
+	type locker = redlock.Locker
+	const alone, beside = 300, 400 // bytes of a name
+	for what, row := range map[string]struct {
+		room int
+		once onceOnly
+	}{
+		"mutex": {alone, func(_ *cluster, l, _ *locker, name string) error { return released(l.TryLock(ctx, name)) }},
+		"fenced": {alone, func(_ *cluster, l, _ *locker, name string) error {
+			return released(l.Lock(ctx, name, redlock.WithFencing()))
+		}},
+		"reader": {alone, func(_ *cluster, l, _ *locker, name string) error { return released(l.RLock(ctx, name)) }},
+		"permit": {alone, permitted},
+		"any":    {alone, func(_ *cluster, l, _ *locker, name string) error { return released(l.LockAny(ctx, both(name))) }},
+		"names":  {alone, func(_ *cluster, l, _ *locker, name string) error { return released(l.LockAll(ctx, both(name))) }},
+		"for a while": {alone, func(_ *cluster, l, _ *locker, name string) error {
+			return released(l.TryLock(ctx, name, redlock.WithMinHold(time.Minute)))
+		}},
+		"lost": {beside, func(_ *cluster, l, _ *locker, name string) error {
+			_, err := l.TryLock(ctx, name, redlock.WithTTL(10*time.Millisecond), redlock.WithoutRenewal())
+			return err
+		}},
+		"handed over": {beside, handedOver},
+		"given up":    {beside, givenUp},
+		"another library's": {beside, func(c *cluster, l, _ *locker, name string) error {
+			c.set(name, "theirs", time.Millisecond)
+			return released(l.Lock(ctx, name))
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
+				l, other := c.renewing(), c.renewing()
+				size := sizeOf(40_000/row.room, 100_000)
+				heap := func(from, to int) (bytes, goroutines int) {
+					for i := from; i < to; i++ {
+						require.NoError(t, row.once(c, l, other, fmt.Sprint(i)))
+						if (i+1)%50 == 0 {
+							c.passes(2 * longestTTL)
+							c.leavesNothing(0)
+						}
+					}
+					runtime.GC()
+					runtime.GC() // pools keep what they have for one
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					return int(m.HeapAlloc), runtime.NumGoroutine()
+				}
+				before, some := heap(0, size)
+				after, more := heap(size, 3*size)
+				assert.Less(t, after-before, min(2*size*row.room, 4<<20))
+				assert.LessOrEqual(t, more, some)
+			})
+		})
+	}
+}
+
+// A lock of any kind is held for a year, and ends with it.
+func TestALockIsHeldForAYear(t *testing.T) {
+	hold := time.Duration(sizeOf(30, 365)) * 24 * time.Hour
+	for _, k := range kinds() {
+		t.Run(k.what, func(t *testing.T) {
+			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
+				l, other := c.renewing(redlock.WithMaxTTL(longestTTL)), c.renewing(redlock.WithMaxTTL(longestTTL))
+				began := c.clock.Now()
+				lock, err := k.all(ctx, l, redlock.WithTTL(longestTTL), redlock.WithMaxHold(hold))
+				require.NoError(t, err)
+				for lock.Err() == nil {
+					require.Less(t, c.clock.Now().Sub(began), hold)
+					_, err := k.try(ctx, other)
+					require.ErrorIs(t, err, redlock.ErrTaken, "after %v", c.clock.Now().Sub(began))
+					c.passes(min(longestTTL/3, max(lock.Remaining()-3*time.Second, 0)))
+				}
+				assert.InDelta(t, hold.Seconds(), c.clock.Now().Sub(began).Seconds(), 3)
+				assert.ErrorContains(t, lock.Err(), "maximum hold")
+				c.passes(longestTTL / 50) // by then its holder has noticed
+				c.unlock(c.of(k, other))
+			})
+		})
+	}
+}
+
+// wallClock has a date that a user sets.
+type wallClock struct {
+	clock.Clock
+	by atomic.Int64 // seconds
+}
+
+func (w *wallClock) Wall() time.Time {
+	return w.Clock.Wall().Add(time.Duration(w.by.Load()) * time.Second)
+}
+
+func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		t.Run(fmt.Sprintf("counters kept: %v", kept), func(t *testing.T) {
+			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
+				wall := &wallClock{Clock: c.clock}
+				l, other := c.renewing(redlock.WithClock(wall), redlock.WithFencing(), redlock.WithOwner("me")), c.renewing(redlock.WithFencing(), redlock.WithOwner("me"))
+				last := int64(0)
+				take := func(l *redlock.Locker) {
+					lock, err := l.Lock(c.within(2*time.Minute), "a")
+					require.NoError(t, err)
+					assert.Greater(t, lock.Fence(), last)
+					last = lock.Fence()
+					status, err := other.Inspect(ctx, "a")
+					require.NoError(t, err)
+					assert.Equal(t, "me", status.Owner, "%v", status.Since)
+					c.unlock(lock)
+					if !kept {
+						c.passes(time.Hour) // longer than the counters live
+					}
+				}
+				for _, by := range []time.Duration{-time.Hour, time.Hour, -50 * year, 50 * year, -100 * year, 0, 100 * year} {
+					wall.by.Store(int64(by.Seconds()))
+					take(l)
+					take(other)
+				}
+				for _, by := range []time.Duration{-time.Hour, time.Hour, -50 * year, 50 * year, 0} {
+					c.servers[0].SetClock(by, 1)
+					take(other)
+					take(l)
+				}
+			})
+		})
+	}
+}
+
+// A Locker without a pause for a year, whose cluster replaces a master each month.
+func TestALockerServesForAYear(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		operator, l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
+		goroutines := func() int { settle(); return runtime.NumGoroutine() }
+		out, first := 3, 0
+		for month := range 14 {
+			c.passes(30 * 24 * time.Hour)
+			c.change(operator, add(out))
+			out = month % 4
+			c.change(operator, remove(out))
+			c.servers[out].FlushAll()
+			c.passes(time.Minute)
+			lock, got := c.lock(l, "a"), c.waiting(other, "a")
+			c.unlock(lock)
+			took := elapsed(func() { lock = <-got })
+			assert.Less(t, took, 10*time.Millisecond, "month %d", month)
+			c.unlock(lock)
+			settle()
+			connections := 0
+			for i := range c.servers {
+				connections += c.servers[i].Connections()
+			}
+			assert.LessOrEqual(t, connections, 13, "three for each Locker, those of waiters, and of the one that is left")
+			assert.LessOrEqual(t, len(l.Stats().Nodes), 5)
+			if month == 5 {
+				first = goroutines()
+			}
+		}
+		assert.LessOrEqual(t, goroutines(), first+3)
+	})
+}
