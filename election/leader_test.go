@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -209,6 +210,52 @@ func TestWatchTellsEveryTermHoweverShort(t *testing.T) {
 		told := r.told()
 		assert.Zero(t, told[0], "nobody at first")
 		assert.Zero(t, told[len(told)-1], "nobody in the end")
+	})
+}
+
+// The counter that gave the leader its term ends long before its leadership does, and one master's
+// clock is wrong when the next one is elected. Then there are more terms than masters keep.
+func TestTermsGrowAndAreAllToldBehindALongLeadership(t *testing.T) {
+	const terms = ledger.Kept + 20
+	inBubble(t, func(w *world) {
+		a, watcher := w.candidate("a"), w.stranger("c")
+		ctx, cancel := context.WithCancel(ctx)
+		var told []int64
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for leader := range watcher.Watch(ctx) {
+				if leader.Term != 0 {
+					told = append(told, leader.Term)
+				}
+			}
+		})
+		time.Sleep(11 * time.Minute)
+		require.True(t, a.IsLeader())
+		for _, server := range w.servers {
+			_, _, there := server.Get("redquorum:fence:" + name)
+			assert.False(t, there, "the counter has ended")
+			_, _, there = server.Get(termKey)
+			assert.True(t, there, "and the record goes on")
+		}
+		w.servers[0].SetClock(-time.Hour, 1)
+		b := w.candidate("b")
+		for range terms {
+			leader, _ := w.leads(a, b)
+			require.NoError(t, leader.Resign(ctx))
+		}
+		w.leads(a, b)
+		time.Sleep(2 * time.Second)
+		cancel()
+		watching.Wait()
+		var led []int64
+		for _, s := range w.led() { // asserts that terms grew
+			led = append(led, s.term)
+		}
+		assert.Greater(t, len(led), terms)
+		assert.Equal(t, led, told)
+		for i, server := range w.servers {
+			assert.LessOrEqual(t, server.Do(t, "ZCARD", termKey), int64(ledger.Kept), "master %d", i)
+		}
 	})
 }
 

@@ -392,3 +392,27 @@ func TestRunEndsWithTheLockerOfAnEmptyQueue(t *testing.T) {
 		}
 	})
 }
+
+func TestATaskIsRunInFiftyYears(t *testing.T) {
+	inBubble(t, func(w *world, q *user) {
+		const after = 50 * 365 * 24 * time.Hour
+		var ran []time.Time
+		var told []error
+		q.add(after, "a")
+		due := w.clock.Wall().Add(after)
+		run := q.running(func(context.Context, queue.Task) error {
+			ran = append(ran, w.clock.Wall())
+			return nil
+		}, queue.WithReport(func(err error) { told = append(told, err) }))
+		for year := range 50 { // the machine sleeps for most of them
+			w.clock.Suspend(365*24*time.Hour - 10*time.Second)
+			time.Sleep(8 * time.Second)
+			assert.Empty(t, ran, "year %d", year)
+		}
+		time.Sleep(2 * time.Minute)
+		require.Len(t, ran, 1)
+		assert.WithinDuration(t, due, ran[0], 20*time.Millisecond)
+		assert.Empty(t, told)
+		run.end()
+	})
+}
