@@ -24,8 +24,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A test sees the variables for redlock that it sets itself, and a child those that its parent gave:
-// who runs the tests may well have REDLOCK_NODES set, run them under a lock, or want no color.
+// A test sees the variables for redlock that it sets itself, and a child those of its parent:
+// whoever runs the tests may well have REDLOCK_NODES set, run them under a lock, or want no color.
 func init() {
 	if os.Getenv(child.RoleVariable) != "" {
 		return

@@ -127,9 +127,9 @@ func newProcess(command *exec.Cmd) *Process {
 	return &Process{command: command, lines: make(chan string, lineRoom), deaf: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// defaults gives children the default actions of the signals that whoever runs the tests ignores, as
-// nohup does, and a script with what it runs in the background: no program ignores those that are
-// received here. They end the tests as little as before.
+// defaults gives children the default actions of signals that the tests were started to ignore, as
+// nohup does it, and a script with what it runs in the background: a child does not inherit that of
+// a signal which is received here. It ends the tests as little as before.
 var defaults = sync.OnceFunc(func() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
