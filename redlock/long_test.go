@@ -243,12 +243,12 @@ func TestALockerServesForAYear(t *testing.T) {
 			for i := range c.servers {
 				connections += c.servers[i].Connections()
 			}
-			assert.LessOrEqual(t, connections, 13, "three for each Locker, those of waiters, and of the one that is left")
+			assert.LessOrEqual(t, connections, 15, "for each Locker three, and one to a master that it leaves; the waiter's")
 			assert.LessOrEqual(t, len(l.Stats().Nodes), 5)
 			if month == 5 {
 				first = goroutines()
 			}
 		}
-		assert.LessOrEqual(t, goroutines(), first+3)
+		assert.LessOrEqual(t, goroutines(), first+9, "the masters at which it waited differ, by three connections at most")
 	})
 }
