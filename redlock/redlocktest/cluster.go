@@ -269,11 +269,14 @@ func (c *Cluster) Holder(name string) string {
 	return ""
 }
 
-// heal ends all faults.
+// heal ends all faults. Nodes are started last: then Lockers ask all others about them, and what
+// they ask a node that is slow stays under way for that long.
 func (c *Cluster) heal() {
 	for _, node := range c.nodes {
 		node.Delay(0)
 		node.Resume()
+	}
+	for _, node := range c.nodes {
 		node.Start()
 	}
 }
