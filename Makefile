@@ -40,7 +40,7 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: api anywhere mutate prove soak seeded flake search servers rolling help check tidy-check fmt-check fix-check columns vet lint cross test race test-nested pictures fuzz bench versus scale recovery release-try
+.PHONY: api anywhere mutate prove soak seeded flake search servers networks rolling help check tidy-check fmt-check fix-check columns vet lint cross test race test-nested pictures fuzz bench versus scale recovery release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ seeded: ## put known bugs into a copy of the library, and see that each is caugh
 
 mutate: ## change PACKAGE in small ways, one at a time, and list what none of its tests notices
 	go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 1 --timeout-coefficient 6 $(PACKAGE)
+
+networks: ## masters behind broken networks, in network namespaces (Linux, as root, with ip, tc and nft)
+	REDQUORUM_NETWORKS=1 go test -count=1 -v ./internal/proof/servers/network
 
 rolling: ## a restart of all masters, one at a time, on each of these servers: a table
 	@bash .ci/test-servers rolling

@@ -1,8 +1,10 @@
 package redistest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -76,7 +78,9 @@ func newServer(config config) (*Server, error) {
 }
 
 // Addr returns the server's host:port. Restarts do not change it.
-func (s *Server) Addr() string { return address(s.port) }
+func (s *Server) Addr() string { return net.JoinHostPort(s.host(), strconv.Itoa(s.port)) }
+
+func (s *Server) host() string { return cmp.Or(s.config.host, Host()) }
 
 // URL returns the server as redis://host:port, with the password if there is one.
 func (s *Server) URL() string {
@@ -192,6 +196,9 @@ func (s *Server) launch() (*child.Process, error) {
 	}
 	defer closeQuietly(output) // the child has its own descriptor
 	command := exec.Command(program(), s.arguments()...)
+	if s.config.namespace != "" { // ip becomes the server, so the process is ours to signal
+		command = exec.Command("ip", slices.Concat([]string{"netns", "exec", s.config.namespace}, command.Args)...)
+	}
 	command.Dir = s.dir
 	command.Env = slices.Concat(os.Environ(), s.config.env)
 	command.Stdout, command.Stderr = output, output
@@ -208,7 +215,7 @@ func (s *Server) arguments() []string {
 		args = append(args, s.sentinelFile(), "--sentinel")
 	}
 	args = append(args,
-		"--port", strconv.Itoa(s.port), "--bind", Host(), "--dir", s.dir,
+		"--port", strconv.Itoa(s.port), "--bind", s.host(), "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
 	)
 	if s.config.password != "" && s.config.user == "" {
@@ -216,6 +223,9 @@ func (s *Server) arguments() []string {
 	}
 	if s.config.unixSocket {
 		args = append(args, "--unixsocket", s.Socket())
+	}
+	if s.config.namespace != "" { // there is no way to it but from here
+		args = append(args, "--protected-mode", "no")
 	}
 	return append(args, s.config.args...)
 }

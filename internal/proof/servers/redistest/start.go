@@ -59,6 +59,8 @@ type config struct {
 	password   string
 	unixSocket bool
 	sentinel   bool
+	namespace  string
+	host       string
 	pickPort   func() (int, error) // replaced in our own tests only
 }
 
@@ -126,6 +128,12 @@ func WithUsers(tb testing.TB, lines, user, password string) Option {
 // WithUnixSocket makes the servers also listen on a unix socket: [Server.Socket].
 func WithUnixSocket() Option {
 	return func(c *config) { c.unixSocket = true }
+}
+
+// WithNamespace starts the servers in a network namespace (ip-netns), where they listen on the
+// host.
+func WithNamespace(namespace, host string) Option {
+	return func(c *config) { c.namespace, c.host = namespace, host }
 }
 
 // WithSentinel starts Sentinels, which watch nothing, instead of servers.
