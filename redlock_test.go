@@ -109,7 +109,7 @@ func TestAMinorityOfMastersMayBeDead(t *testing.T) {
 	held := lock(t, program, "a")
 	require.NoError(t, m[0].Kill())
 	require.NoError(t, m[1].Stop()) // it accepts connections, and never answers
-	defer m[1].Continue()
+	defer m[1].Continue()           //nolint:errcheck // the test is over
 	another := lock(t, program, "b")
 	time.Sleep(1500 * time.Millisecond)
 	require.NoError(t, held.Err(), "renewed by three of five")
@@ -151,7 +151,7 @@ func TestTheHolderIsToldOfALoss(t *testing.T) {
 	work := held.Context(t.Context())
 	for _, master := range m {
 		require.NoError(t, master.Stop())
-		defer master.Continue()
+		defer master.Continue() //nolint:errcheck // the test is over
 	}
 	select {
 	case <-work.Done():

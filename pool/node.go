@@ -21,9 +21,9 @@ type Node pipeline.Node
 //
 // where only the host, or the path of the socket, is required in a URL; the port defaults to 6379
 // and the database to 0. The server's certificate must have the servername, by default that of
-// [WithTLSConfig], or else the host. Further parameters of rediss:// are cert, key and cacert, the
-// files of [WithTLSFiles]. Blanks around an endpoint do not count. Errors match [ErrEndpoint], also for a bad option, and never contain a
-// password. Close the node when done.
+// [WithTLSConfig], or else the host. Further parameters of rediss:// are cert, key and cacert,
+// the files of [WithTLSFiles]. Blanks around an endpoint do not count. Errors match
+// [ErrEndpoint], also for a bad option, and never contain a password. Close the node when done.
 func NewNode(endpoint string, opts ...Option) (*Node, error) {
 	node, err := pipeline.NewNode(endpoint, opts...)
 	return (*Node)(node), err

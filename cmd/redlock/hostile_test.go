@@ -108,11 +108,12 @@ func encode(reply any) string {
 	case []byte:
 		return fmt.Sprintf("$%d\r\n%s\r\n", len(r), r)
 	case []any:
-		text := fmt.Sprintf("*%d\r\n", len(r))
+		var text strings.Builder
+		text.WriteString(fmt.Sprintf("*%d\r\n", len(r)))
 		for _, one := range r {
-			text += encode(one)
+			text.WriteString(encode(one))
 		}
-		return text
+		return text.String()
 	default:
 		return fmt.Sprintf("-%v\r\n", r)
 	}

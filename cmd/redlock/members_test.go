@@ -137,7 +137,8 @@ func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
 	clitest.WaitFor(t, "the newest list", func() bool { return locker.Stats().Version == told.Version })
 }
 
-// The masters name a member by a socket that the list does not have. Whoever may lock can make them.
+// The masters name a member by a socket that the list does not have. Whoever may lock can make
+// them.
 func TestAPasswordGoesToMembersThatAreTrusted(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 3, redistest.WithPassword("secret"), redistest.WithUnixSocket())

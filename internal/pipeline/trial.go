@@ -13,10 +13,10 @@ var trialScript = NewScript(trialSource)
 
 const trialSource = "return 1"
 
-// fullPacket is an argument that fills a packet on every path, jumbo frames of 9,000 bytes included.
-// A path may lose large packets without a word, where a tunnel passes less than it tells. There,
-// SET would pass and scripts, which release what it granted, would not. With a full packet in the
-// handshake, such a path has no connection.
+// fullPacket is an argument that fills a packet on every path, jumbo frames of 9,000 bytes
+// included. A path may lose large packets without a word, where a tunnel passes less than it
+// tells. There, SET would pass and scripts, which release what it granted, would not. With a full
+// packet in the handshake, such a path has no connection.
 var fullPacket = strings.Repeat(".", 9000)
 
 // trial is the server's replies to the script of a new connection. What a server without scripts

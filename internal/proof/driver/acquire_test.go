@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,19 +184,10 @@ func (h *handle) named() bool {
 		_, err := fmt.Sscanf(strings.TrimPrefix(names[0], q.names[0]), "#%d", &slot)
 		return err == nil && slot >= 1 && slot <= q.permits && len(names) == 1
 	case q.any:
-		return len(names) == 1 && contains(q.names, names[0])
+		return len(names) == 1 && slices.Contains(q.names, names[0])
 	default:
 		return fmt.Sprint(names) == fmt.Sprint(q.names)
 	}
-}
-
-func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 // The calls that acquire.

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/redlock"
@@ -108,7 +109,7 @@ func (a *actor) takes(name string) (held []*handle) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, h := range a.handles {
-		if contains(h.hold.Names, name) && h.lock.Err() == nil {
+		if slices.Contains(h.hold.Names, name) && h.lock.Err() == nil {
 			h.taken.Store(true)
 			held = append(held, h)
 		}

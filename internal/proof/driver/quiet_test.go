@@ -177,7 +177,7 @@ func (r *run) releases(lock *redlock.Lock) error {
 func (r *run) free(held []*handle) {
 	for i, name := range []string{"hot", "warm0", "warm1", "cold1", "never"} {
 		l := r.clients[i%len(r.clients)].current()
-		holder := slices.IndexFunc(held, func(h *handle) bool { return contains(h.hold.Names, name) && h.lock.Err() == nil })
+		holder := slices.IndexFunc(held, func(h *handle) bool { return slices.Contains(h.hold.Names, name) && h.lock.Err() == nil })
 		began := r.clock.Now()
 		lock, err := l.locker.TryLock(r.base, name)
 		for r.busy(err) && r.since(began) < hangs {
