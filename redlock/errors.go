@@ -20,7 +20,8 @@ var (
 	// waits, the node that it waits at may have said so.
 	ErrTaken = round.ErrTaken
 
-	// ErrNoQuorum means that too few nodes answered to decide anything.
+	// ErrNoQuorum means that too few nodes answered to decide anything. With [WithFencing] it may
+	// also mean that no quorum is near one token.
 	ErrNoQuorum = round.ErrNoQuorum
 
 	// ErrNoValidity means that the lock was granted, but so late that too little of its time to

@@ -90,6 +90,7 @@ func (a *actor) acquire(q *request) *handle {
 	if err != nil {
 		a.promise("no lock with an error", lock == nil, "%s: %s returned a lock and %v", a.who, q.call, err)
 		a.refused(q, err, ctx, life)
+		a.leaves(q, life)
 		return nil
 	}
 	life.got.Add(1)
@@ -105,7 +106,56 @@ func (r *run) waitsFor(q *request, by int) {
 	defer r.mu.Unlock()
 	for _, name := range q.names {
 		r.waiting[name] += by
+		r.waited[name] += max(by, 0)
 	}
+}
+
+// leaves looks what a call that failed has left where all masters are well: a message later, not a
+// key of a name that nobody else uses, nor a place on the list of one for which nobody waits.
+func (a *actor) leaves(q *request, life *life) {
+	if !a.world.look || !a.plan.calm() || life.closed.Load() {
+		return
+	}
+	for _, name := range q.names {
+		if !strings.HasPrefix(name, "once") {
+			continue
+		}
+		time.Sleep(5 * latency)
+		for i, m := range a.masters {
+			value, ttl, found := m.get(name)
+			a.promise("a failed call leaves nothing", !found, "%s: %s failed, and master %d has %q = %q for %v", a.who, q.call, i, name, value, ttl)
+		}
+	}
+	if q.waits {
+		a.leavesPlace(q)
+	}
+}
+
+// leavesPlace looks whether a call that gave up is still on the list of a name for which nobody
+// waits. It leaves at once, and not when the holder releases the lock.
+func (a *actor) leavesPlace(q *request) {
+	name := q.names[a.rng.IntN(len(q.names))]
+	alone := func() (waited int, alone bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.waited[name], a.waiting[name] == 0
+	}
+	before, nobody := alone()
+	if !nobody {
+		return
+	}
+	time.Sleep(5 * latency)
+	if now, nobody := alone(); !nobody || now > before {
+		return
+	}
+	for i, m := range a.masters {
+		for _, key := range m.keys() {
+			if strings.HasSuffix(key, "wait:"+name) {
+				a.places(i, key, m.members(key))
+			}
+		}
+	}
+	a.reachIf("a waiter that gave up", true)
 }
 
 // refused judges the error of an acquisition.
@@ -148,7 +198,7 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.promise("the names of a lock", h.named(), "%s: %s %v: %v, first %q", a.who, q.call, q.names, lock.Names(), lock.Name())
 	a.promise("Shared", lock.Shared() == q.shared, "%s: %s: Shared is %t", a.who, q.call, lock.Shared())
 	a.promise("Fence with fencing only", (lock.Fence() != 0) == q.asked.fencing && lock.Fence() < 1<<53, "%s: %s: token %d", a.who, q.call, lock.Fence())
-	a.promise("validity below the TTL", left <= ttl, "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
+	a.promise("validity below the TTL", left <= ttl-life.client.plan.allowance(ttl), "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
 	if q.asked.maxHold > 0 {
 		a.promise("the longest hold", left <= q.asked.maxHold, "%s: %s: %v left, it may be held for %v", a.who, q.call, left, q.asked.maxHold)
 	}
@@ -318,6 +368,7 @@ func does(a *actor) {
 		a.waitsFor(q, -1)
 		a.promise("Do without its lock", err != nil, "%s: Do returned nil, and fn did not run", a.who)
 		a.refused(q, err, ctx, life)
+		a.leaves(q, life)
 		return
 	}
 	h.over()

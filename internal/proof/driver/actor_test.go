@@ -159,6 +159,6 @@ func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 		alone := slices.Contains([]string{"Lock", "LockAll", "LockAny", "RLock", "Acquire", "Do"}, call) && votes == 1
 		a.promise("votes of ErrTaken", refused.Granted < refused.Need && (votes >= refused.Need || alone), "%s: %s: %v", a.who, call, err)
 	} else if is(err, redlock.ErrNoQuorum) {
-		a.promise("votes of ErrNoQuorum", refused.Granted < refused.Need, "%s: %s: %v", a.who, call, err)
+		a.promise("votes of ErrNoQuorum", refused.Granted < refused.Need || a.plan.spoiled(), "%s: %s: %v", a.who, call, err)
 	}
 }

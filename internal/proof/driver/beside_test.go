@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,48 @@ import (
 var besides = []besidePlan{
 	{"an election", elects},
 	{"a queue", queues},
+	{spoiling, spoils},
+}
+
+const spoiling = "others write beside the locks"
+
+// unasked are the beginnings of keys beside a lock, into which others may write anything.
+var unasked = []string{"redquorum:wait:", "redquorum:waits:", "redquorum:others:", "redquorum:intent:", "redquorum:permits:", "redquorum:permit:wait:"}
+
+// spoilt reports whether a key may be there because others wrote it.
+func spoilt(key string) bool {
+	return slices.ContainsFunc(append(unasked, "redquorum:readers:"), func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// spoils writes at one master into keys beside those of locks, on which no script may fail, and
+// which nobody may take for more than they are. A counter of tokens that is spoilt needs the others.
+func spoils(r *run, rng *rand.Rand) {
+	if r.plan.forgets || r.plan.changes {
+		return
+	}
+	m := r.masters[rng.IntN(r.plan.masters)]
+	write := func(command, key string, args ...any) {
+		_, _ = m.do(command, append([]any{key}, args...)...) //nolint:errcheck // it may be down, or have another type there
+	}
+	for r.goesOn() {
+		name := pick(rng, "hot", "hot", "warm0", "wild0", "kept0", "sem1", "sem2", "sem3")
+		key, text := pick(rng, unasked...)+name, pick(rng, "", "text", "-1", "1e300", "9007199254740991", "5 5", "1024")
+		switch luck := rng.IntN(8); {
+		case luck == 0:
+			write("ZADD", "redquorum:readers:"+name, 9007199254740991, "theirs")
+		case luck == 1 && len(r.plan.faults) == 0 && r.plan.masters > 2:
+			write("SET", "redquorum:fence:"+name, text)
+		case luck == 2:
+			write("DEL", key)
+		case luck == 3:
+			write("SET", key, text, "PX", 1+rng.IntN(2000))
+		case luck <= 5:
+			write("SET", key, text)
+		default:
+			write("ZADD", key, rng.IntN(3)-1, pick(rng, "no colon", ":", "p:mine", "+p:theirs"))
+		}
+		r.pause(upTo(rng, 120*time.Millisecond))
+	}
 }
 
 // until returns a context that ends with the storm.

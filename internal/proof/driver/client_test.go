@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -31,6 +32,15 @@ type life struct {
 	states map[*redlock.Lock]string // the last hook of a lock
 }
 
+// skewed is a clock whose time of day is not that of others.
+type skewed struct {
+	clock.Clock
+	ahead time.Duration
+}
+
+// Wall returns the time of day.
+func (c *skewed) Wall() time.Time { return c.Clock.Wall().Add(c.ahead) }
+
 // newClient returns a client with a Locker.
 func (r *run) newClient(p *clientPlan) *client {
 	c := &client{run: r, plan: p}
@@ -45,7 +55,8 @@ func (c *client) open() *life {
 	for _, i := range c.plan.list {
 		endpoints = append(endpoints, c.run.endpoints[i])
 	}
-	opts := slices.Concat(c.run.options, c.plan.opts, []redlock.Option{redlock.WithHooks(l.hooked())})
+	clk := redlock.WithClock(&skewed{c.run.clock, c.plan.ahead})
+	opts := slices.Concat(c.run.options, c.plan.opts, []redlock.Option{clk, redlock.WithHooks(l.hooked())})
 	locker, err := redlock.New(endpoints, opts...)
 	c.run.promise("New takes what is valid", err == nil, "New(%v): %v", endpoints, err)
 	l.locker = locker

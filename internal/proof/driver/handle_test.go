@@ -31,23 +31,24 @@ type handle struct {
 // wild reports whether others may take the lock from its holder at any time.
 func (h *handle) wild() bool { return strings.HasPrefix(h.request.names[0], "wild") }
 
-// watch looks at the lock until it has ended: Done is closed just when the validity ends.
+// watch looks at the lock until it has ended: Done is closed just when the validity ends. Until
+// then it asks nothing of the lock, because each of its calls reads the clock, and ends what is over:
+// Done must be closed in time although nobody looks.
 func (h *handle) watch() {
 	context, cause := h.lock.Context(context.Background()), error(nil)
-	for left := h.lock.Remaining(); left > 0; left = h.lock.Remaining() {
+	done := h.lock.Done()
+	for left := h.lock.Remaining(); left > 0; {
 		select {
-		case <-h.lock.Done():
-		case <-time.After(left):
+		case <-done:
+		case <-time.After(left + h.slack):
 		}
+		told := closed(done)
+		left = h.lock.Remaining() // more, if the lock was extended meanwhile
+		h.promise("Done in time", !told || left <= 0, "%v: Done is closed, and %v are left", h.hold, left)
+		h.promise("Done in time", told || left > -h.slack || !h.look, "%v: Done is not closed %v after the validity has ended", h.hold, -left)
 	}
 	h.over()
-	select {
-	case <-h.lock.Done():
-	case <-time.After(h.slack):
-		h.promise("Done in time", false, "%v: Done is not closed %v after the validity has ended", h.hold, h.slack)
-		<-h.lock.Done()
-	}
-	h.promise("Done in time", h.lock.Remaining() <= 0, "%v: Done is closed, and %v are left", h.hold, h.lock.Remaining())
+	<-done
 	err := h.lock.Err()
 	h.promise("the error of a lock that ended", is(err, redlock.ErrLost, redlock.ErrReleased), "%v ended: %v", h.hold, err)
 	select {
@@ -62,6 +63,15 @@ func (h *handle) watch() {
 		h.reachIf("a longest hold that ended a lock", is(err, redlock.ErrLost))
 		held := h.since(h.hold.From)
 		h.promise("the longest hold", held <= q.maxHold+h.slack, "%v was held for %v of %v", h.hold, held, q.maxHold)
+	}
+}
+
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -180,7 +190,7 @@ func (a *actor) extend(h *handle) {
 	a.roundError("Extend", h, err, ctx)
 	a.ended("Extend", h, before, err)
 	if left := h.lock.Remaining(); err == nil && alone && h.request.asked.minHold == 0 {
-		a.promise("Extend gives the TTL", left <= ttl, "%s: Extend to %v, and %v are left", a.who, ttl, left)
+		a.promise("Extend gives the TTL", left <= ttl-h.life.client.plan.allowance(ttl), "%s: Extend to %v, and %v are left", a.who, ttl, left)
 	}
 	a.reachIf("an extension beside a broken master", err == nil && a.open.Load() > 0)
 	a.reachIf("an extension of a lock that somebody takes", before == nil && h.taken.Load())

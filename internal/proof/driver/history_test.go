@@ -34,6 +34,7 @@ type run struct {
 	handles  []*handle
 	holds    []*history.Hold
 	waiting  map[string]int // calls that wait, by name
+	waited   map[string]int // calls that have begun to wait, by name
 	checked  map[string]int // how often a promise was looked at
 	reached  map[string]int // how often a rare state was
 	wrong    []string
@@ -52,7 +53,7 @@ const (
 func newRun(t *testing.T, p *plan, w *world) *run {
 	r := &run{
 		world: w, t: t, plan: p, ending: make(chan struct{}),
-		waiting: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),
+		waiting: make(map[string]int), waited: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),
 	}
 	r.base, r.cancel = context.WithCancel(context.Background())
 	return r

@@ -34,6 +34,7 @@ type clientPlan struct {
 	ttl     time.Duration
 	drift   bool // it allows for drift
 	renewal bool
+	ahead   time.Duration // its clock, of the others
 	opts    []redlock.Option
 }
 
@@ -88,6 +89,9 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		drift: rng.IntN(2) == 0, renewal: rng.IntN(3) > 0,
 	}
 	c.opts = []redlock.Option{redlock.WithMaxTTL(p.maxTTL), redlock.WithTTL(c.ttl), redlock.WithOwner(c.who)}
+	if !p.changes { // whose tokens go by clocks
+		c.ahead = pick(rng, 0, upTo(rng, 50*time.Millisecond))
+	}
 	if !c.drift {
 		c.opts = append(c.opts, redlock.WithDrift(0, 0))
 	}
@@ -98,6 +102,14 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		c.opts = append(c.opts, redlock.WithRetry(20*time.Millisecond, 200*time.Millisecond))
 	}
 	return c
+}
+
+// allowance returns what the client subtracts from a TTL by default, to allow for drift.
+func (c *clientPlan) allowance(ttl time.Duration) time.Duration {
+	if !c.drift {
+		return 0
+	}
+	return ttl/100 + 2*time.Millisecond
 }
 
 // drawList draws the masters that a client lists: usually all, or most of them.
@@ -137,6 +149,14 @@ func (p *plan) drawBeside(rng *rand.Rand) {
 	if p.changes {
 		p.beside = append(p.beside, besidePlan{"an operator changes members", changes})
 	}
+}
+
+// calm reports whether nothing breaks, nobody writes into masters, and the members stay.
+func (p *plan) calm() bool { return len(p.faults) == 0 && !p.changes && !p.spoiled() }
+
+// spoiled reports whether others write beside the locks.
+func (p *plan) spoiled() bool {
+	return slices.ContainsFunc(p.beside, func(b besidePlan) bool { return b.what == spoiling })
 }
 
 // drawActs gives each kind of act a weight, which may be 0: so some histories are full of what is

@@ -37,6 +37,7 @@ var rare = []string{
 	"a term that was lost",
 	"a vote that was handed over",
 	"a wait that Close ended",
+	"a waiter that gave up",
 	"a waiter that polled",
 	"a waiter that was woken",
 	"an adoption that failed",
