@@ -18,6 +18,7 @@ type bug struct {
 	breaks string // what is wrong with it, as a sentence
 	claim  string // of docs/safety.md, such as S2; "-" for a promise that is only in a doc comment
 	step   step   // must fail
+	hidden string // why the driver of the public API cannot notice; "" if it can
 	patch  string // the file: the header, and the diff behind it
 }
 
@@ -34,7 +35,12 @@ func (s step) String() string { return s.pkg + " " + s.test }
 //	breaks: <what is wrong, in a sentence>
 //	claim: <a claim of docs/safety.md, or ->
 //	step: <package> <test>
-var header = regexp.MustCompile(`^breaks: (\S.*)\nclaim: (S[1-9]\d*|-)\nstep: (\./\S*) (Test\w+)\n\n(?:diff --git |--- )a/`)
+//
+// Where the driver of the public API is built of what the patch changes, and cannot notice, there is
+// one more:
+//
+//	driver: no, because <the reason>
+var header = regexp.MustCompile(`^breaks: (\S.*)\nclaim: (S[1-9]\d*|-)\nstep: (\./\S*) (Test\w+)\n(?:driver: no, because (\S.*)\n)?\n(?:diff --git |--- )a/`)
 
 // readBugs reads the bugs of a directory, in the order of their claims.
 func readBugs(dir string) ([]bug, error) {
@@ -66,7 +72,7 @@ func parseBug(name, text string) (bug, error) {
 	if found == nil {
 		return bug{}, fmt.Errorf("%s does not begin with breaks, claim and step, an empty line and a diff", name)
 	}
-	return bug{name: name, breaks: found[1], claim: found[2], step: step{found[3], found[4]}, patch: text}, nil
+	return bug{name: name, breaks: found[1], claim: found[2], step: step{found[3], found[4]}, hidden: found[5], patch: text}, nil
 }
 
 // number returns that of the claim. Without one, the bug is behind all others.
@@ -78,6 +84,21 @@ func (b *bug) number() (n int) {
 		n = 10*n + int(digit-'0')
 	}
 	return n
+}
+
+// changed finds the files that a patch changes.
+var changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
+
+// changes reports whether the patch changes a package in one of some directories: a file of it, or
+// one that it embeds.
+func (b *bug) changes(root string, dirs []string) bool {
+	for _, file := range changed.FindAllStringSubmatch(b.patch, -1) {
+		dir, err := filepath.Abs(filepath.Join(root, filepath.Dir(file[1])))
+		if err == nil && (slices.Contains(dirs, dir) || slices.Contains(dirs, filepath.Dir(dir)) && filepath.Ext(file[1]) == ".lua") {
+			return true
+		}
+	}
+	return false
 }
 
 // words returns the name as words.

@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,9 @@ const timeout = time.Minute
 
 // driving bounds a series of histories of the driver.
 const driving = 20 * time.Minute
+
+// driver is the driver of the public API.
+var driver = step{"./internal/proof/driver", "TestHistories"}
 
 // bugsDir is where the bugs are, from the root of the module.
 var bugsDir = filepath.Join("internal", "proof", "bugs", "patches")
@@ -70,8 +74,8 @@ func seed(ctx context.Context, root, pattern string, table bool, histories int) 
 	m := module{timeout: timeout}
 	if histories > 0 {
 		m.timeout, m.env = driving, []string{fmt.Sprint("REDQUORUM_HISTORIES=", histories)}
-		for i := range bugs {
-			bugs[i].step = step{"./internal/proof/driver", "TestHistories"}
+		if bugs, err = forDriver(ctx, root, bugs); err != nil {
+			return err
 		}
 	}
 	dir, err := os.MkdirTemp("", "seeded-*")
@@ -90,6 +94,28 @@ func seed(ctx context.Context, root, pattern string, table bool, histories int) 
 		return err
 	}
 	return catch(ctx, &m, bugs)
+}
+
+// forDriver makes the driver the step of the bugs that it can notice, and prints why not of others.
+func forDriver(ctx context.Context, root string, bugs []bug) (driven []bug, err error) {
+	list := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f", "{{.Dir}}", driver.pkg)
+	list.Dir = root
+	dirs, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	for _, b := range bugs {
+		if b.hidden == "" && !b.changes(root, strings.Split(string(dirs), "\n")) {
+			b.hidden = "it is built of nothing that this changes"
+		}
+		if b.hidden != "" {
+			fmt.Printf("%s: not for the driver, because %s\n", b.name, b.hidden)
+			continue
+		}
+		b.step = driver
+		driven = append(driven, b)
+	}
+	return driven, nil
 }
 
 // fit returns an error unless each bug fits the module, alone.
