@@ -36,8 +36,8 @@ func spoilt(key string) bool {
 	return slices.ContainsFunc(append(unasked, "redquorum:readers:"), func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// spoils writes at one master into keys beside those of locks, on which no script may fail, and
-// which nobody may take for more than they are. A counter of tokens that is spoilt needs the others.
+// spoils writes at one master into keys beside those of locks. No script may fail on them, and
+// nobody may take them for more than they are. A spoilt counter of tokens needs the other masters.
 func spoils(r *run, rng *rand.Rand) {
 	if r.plan.forgets || r.plan.changes {
 		return

@@ -32,8 +32,8 @@ type handle struct {
 func (h *handle) wild() bool { return strings.HasPrefix(h.request.names[0], "wild") }
 
 // watch looks at the lock until it has ended: Done is closed just when the validity ends. Until
-// then it asks nothing of the lock, because each of its calls reads the clock, and ends what is over:
-// Done must be closed in time although nobody looks.
+// then it asks nothing of the lock, because each call reads the clock, and ends what is over: Done
+// must be closed in time although nobody looks.
 func (h *handle) watch() {
 	context, cause := h.lock.Context(context.Background()), error(nil)
 	done := h.lock.Done()
