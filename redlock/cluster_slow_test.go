@@ -74,7 +74,9 @@ func TestAMasterThatDoesNotTellItsClusterInTimeIsNamed(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrTimeout)
-		assert.ErrorContains(t, err, "it was asked for the list of members, for 1s")
+		for _, n := range l.Stats().Nodes { // the error may have the answer that is missing instead
+			assert.ErrorContains(t, n.Barred, "it was asked for the list of members, for 1s")
+		}
 		c.slow(0)
 		c.allVote(l, time.Minute)
 	})

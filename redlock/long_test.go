@@ -95,6 +95,9 @@ func both(name string) []string { return []string{name, name + "'"} }
 // Masters and Lockers forget names. There is more room for what is kept of some of them: a Locker
 // knows some thousands at which others waited, and masters have a log.
 func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
+	if raced {
+		t.Skip("a statistic of memory, which the race detector needs much of")
+	}
 	type locker = redlock.Locker
 	const alone, beside = 300, 400 // bytes of a name
 	for what, row := range map[string]struct {

@@ -28,9 +28,27 @@ type scene struct {
 	lock    *playedLock
 	command *playedCommand
 	signals chan os.Signal
-	stderr  *bytes.Buffer
+	stderr  *said
 	begin   clock.Instant
 	status  chan int
+}
+
+// said is a stderr that may be read while it is written.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 // playScene plays a scene with a TTL of 12 s: SIGTERM 2.25 s before the end, SIGKILL 0.25 s before
@@ -43,7 +61,7 @@ func playScene(t *testing.T, f func(*scene), change ...func(*scene)) {
 			t:       t,
 			lock:    &playedLock{clock: clk, until: clk.Now().Add(12 * time.Second), done: make(chan struct{})},
 			command: &playedCommand{clock: clk, begin: clk.Now(), changes: make(chan childEvent)},
-			signals: make(chan os.Signal), stderr: &bytes.Buffer{}, begin: clk.Now(), status: make(chan int, 1),
+			signals: make(chan os.Signal), stderr: &said{}, begin: clk.Now(), status: make(chan int, 1),
 		}
 		sc.s = &supervisor{
 			lock: sc.lock, command: sc.command, grace: NewGrace(12*time.Second, 2*time.Second), clock: clk, signals: sc.signals,
@@ -99,7 +117,7 @@ func (sc *scene) over(status int, says string) {
 	require.NotEmpty(sc.t, sc.status, "the supervisor has not noticed")
 	assert.Equal(sc.t, status, <-sc.status)
 	assert.Contains(sc.t, sc.stderr.String(), says)
-	assert.Equal(sc.t, says == "", sc.stderr.Len() == 0, sc.stderr)
+	assert.Equal(sc.t, says == "", sc.stderr.String() == "", sc.stderr)
 }
 
 // restOver ends what the command has left running; see over.
