@@ -407,6 +407,39 @@ func TestUnlockAgainSparesTheNextLockWithItsValue(t *testing.T) {
 	})
 }
 
+// A release that failed at a node has not been run there, and must not be taken for one that has.
+func TestUnlockAgainTellsNoReleaseThatFailed(t *testing.T) {
+	for _, valued := range []bool{false, true} {
+		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+			opts := []redlock.LockOption{redlock.WithTTL(time.Minute)}
+			if valued && !k.valued {
+				return
+			} else if valued {
+				opts = append(opts, redlock.WithValue("v"))
+			}
+			lock := c.of(k, c.locker(), opts...)
+			settle()
+			c.each(func(n *fake.Node) {
+				n.RefuseWith("NOPERM this user has no permissions to run the 'evalsha' command", "EVALSHA")
+			}, 1, 2)
+			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
+			c.each(func(n *fake.Node) { n.RefuseWith("", "EVALSHA") }, 1, 2)
+			for range 2 {
+				err := lock.Unlock(ctx)
+				if valued {
+					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				} else {
+					require.NoError(t, err)
+				}
+				assert.Equal(t, err != nil, slices.Equal(c.holders(k.name)[1:], []string{"v", "v"}))
+			}
+			time.Sleep(2 * time.Minute)
+			require.NoError(t, lock.Unlock(ctx), "no node can have it any more")
+			c.unlock(c.of(k, c.locker()))
+		})
+	}
+}
+
 // Masters that forgot the release are asked again: no such release is kept.
 func TestUnlockAgainReleasesWhatWasNotKept(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

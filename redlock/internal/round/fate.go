@@ -20,10 +20,19 @@ var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "B
 // midway reports whether a script that was answered with this error may have written before it
 // failed.
 func midway(err error) bool {
-	var call *pipeline.CallError
-	if !errors.As(err, &call) || call.Fate != pipeline.Refused {
+	words := refusal(err)
+	if words == nil {
 		return false
 	}
-	code, _, _ := strings.Cut(call.Err.Error(), " ")
+	code, _, _ := strings.Cut(words.Error(), " ")
 	return !slices.Contains(unbegun, code)
+}
+
+// refusal returns the error with which the server answered a call; nil if it has not.
+func refusal(err error) error {
+	var call *pipeline.CallError
+	if errors.As(err, &call) && call.Fate == pipeline.Refused {
+		return call.Err
+	}
+	return nil
 }
