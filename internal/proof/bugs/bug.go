@@ -36,8 +36,8 @@ func (s step) String() string { return s.pkg + " " + s.test }
 //	claim: <a claim of docs/safety.md, or ->
 //	step: <package> <test>
 //
-// There is one more where the driver of the public API is built of what the patch changes, and still
-// cannot notice:
+// There is one more where the driver of the public API is built of what the patch changes, and
+// still cannot notice:
 //
 //	driver: no, because <the reason>
 var header = regexp.MustCompile(`^breaks: (\S.*)\nclaim: (S[1-9]\d*|-)\nstep: (\./\S*) (Test\w+)\n(?:driver: no, because (\S.*)\n)?\n(?:diff --git |--- )a/`)
