@@ -18,7 +18,10 @@ end
 -- nothing. An intent lives for seconds; one without an end, or with a late one, is not this
 -- library's, and would keep readers out for ever.
 local function intentLeft(key)
-  local left = redis.call('PTTL', intentOf(key))
+  local left = redis.pcall('PTTL', intentOf(key))
+  if type(left) == 'table' then -- the user may not ask: as if it had just begun
+    return redis.call('EXISTS', intentOf(key)) == 1 and 3000 or nil
+  end
   if left == -1 or left > 60000 then
     redis.pcall('DEL', intentOf(key))
     return nil
