@@ -177,7 +177,6 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	a.reachIf("no permit", is(err, redlock.ErrTaken) && q.permits > 0)
 	a.reachIf("a master in quarantine", is(err, pool.ErrQuarantined))
 	a.reachIf("a call that found no quorum", is(err, redlock.ErrNoQuorum))
-	a.reachIf("a grant without enough validity", is(err, redlock.ErrNoValidity))
 	a.reachIf("a call with an ended context", ctx.Err() != nil && !q.waits)
 	if is(err, redlock.ErrTaken) {
 		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once")

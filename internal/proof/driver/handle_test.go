@@ -58,7 +58,6 @@ func (h *handle) watch() {
 	}
 	h.promise("the context of a lock", is(cause, redlock.ErrLost, redlock.ErrReleased), "%v ended (%v), and its context: %v", h.hold, err, cause)
 	h.reachIf("a lock whose validity ended", is(err, redlock.ErrLost) && h.open.Load() > 0)
-	h.reachIf("a lock that was granted too late to be used", h.hold.Late)
 	if q := h.request.asked; q.maxHold > 0 {
 		h.reachIf("a longest hold that ended a lock", is(err, redlock.ErrLost))
 		held := h.since(h.hold.From)

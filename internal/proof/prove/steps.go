@@ -38,7 +38,7 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", driver: "2000", library: "2000", raced: "900",
+		models: "REDQUORUM_SEARCH=1", protocol: "1000000", driver: "200", library: "2000", raced: "900",
 		changes: "REDQUORUM_PROVE=1", chaos: "2m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
