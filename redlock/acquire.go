@@ -133,8 +133,9 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 	return got, r, err
 }
 
-// sendOne asks all nodes for one of several. Before are the nodes that may have given us one, and
-// this takes others back. The TTL, and with it the validity, begins anew at every node that grants.
+// sendOne asks every node for one particular slot or name. The nodes in before may hold another one
+// for us, which this returns. The TTL, and with it the validity, begins anew at every node that
+// grants.
 func (lock *Lock) sendOne(c *call, one int, before quorum.NodeSet) *round.Round {
 	lock.begin(lock.locker.clock.Now(), c.maxHold)
 	r := lock.newAcquire(round.Spec{One: one, Before: before}, false)

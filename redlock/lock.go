@@ -102,10 +102,9 @@ type derived struct {
 	cancel context.CancelCauseFunc
 }
 
-// kind is what a lock is: a mutex, or one of several names (names), of the first that is free of
-// several (choice), of a reader, or a permit. It has all in which they differ; the others embed a
-// mutex, and are like it in what they do not say. Everything else is the same for all: a round, its
-// votes, validity, renewal, undo.
+// kind is what a lock is: a mutex, names (all of several), choice (the first free one of several),
+// reader or permit. It has every operation in which they differ; the others embed mutex and override
+// what differs. Rounds, votes, validity, renewal and undo are the same for all.
 type kind interface {
 	fresh() kind // for the lock of another attempt of the same call
 

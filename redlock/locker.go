@@ -114,7 +114,7 @@ type life struct {
 	undelivered error     // what Close returns; written in ending
 }
 
-// lifeOver is more than ever is under way.
+// lifeOver exceeds any number of calls under way; adding it closes the Locker.
 const lifeOver = 1 << 62
 
 func (l *life) init() {

@@ -8,7 +8,7 @@ import (
 // MaxNodes is the most nodes that a [NodeSet] can hold.
 const MaxNodes = 64
 
-// NodeSet is a set of nodes, by their index in the configuration.
+// NodeSet is a set of nodes, by their positions (members/positions.go).
 type NodeSet uint64
 
 // All returns the set of the first n nodes.

@@ -40,7 +40,8 @@ type Round struct {
 	rare       *rare          // nil until needed
 }
 
-// Rule says what the votes decide; Pending while they do not decide anything.
+// Rule says what the votes decide; Pending while they do not decide anything. Rounds with a choice
+// have one that also keeps what was chosen.
 type Rule func(votes quorum.Tally) quorum.Verdict
 
 // Vote is one vote of a round.
@@ -79,8 +80,8 @@ type rare struct {
 type Rounds struct {
 	Members *members.Membership // whose votes count
 
-	// Counting is told each vote of a round in the background before anybody can see it, or the
-	// verdict that it brings. The round's mutex is held, so only Request may be called.
+	// Counting is called for each vote of a round in the background, before the vote, or the verdict
+	// that it causes, becomes visible. The round's mutex is held, so only Request may be called.
 	Counting func(r *Round, node int, kind quorum.Vote)
 
 	// Voted is told it once it has been counted, with no mutex of the round held.

@@ -90,9 +90,9 @@ type Attempt interface {
 	Acquire(how round.Spec, turn bool) *round.Round
 	Grant(how *round.Spec) *round.Round
 
-	// GiveUp undoes an attempt that only some nodes know of (none: all may), in the background;
-	// kept are those that may have its value. It returns the failure: with a reason, or what the
-	// votes so far say.
+	// GiveUp undoes an attempt in the background. The nodes in only have seen it (none: any may
+	// have), and those in kept may hold its value. It returns the failure: for the reason, or
+	// without one for what the votes so far say.
 	GiveUp(ctx context.Context, r *round.Round, only, kept quorum.NodeSet, reason error) error
 
 	// Failure describes a round that did not get the lock.
