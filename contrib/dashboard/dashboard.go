@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/dashboard"
+	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"

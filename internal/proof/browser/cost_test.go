@@ -31,7 +31,7 @@ func executed(t *testing.T, m cluster.Master) int {
 }
 
 // TestWhatAPageCosts prints the figures of docs/dashboard.md. What bounds them is tested in
-// internal/dashboard, in virtual time.
+// package dashboard, in virtual time.
 func TestWhatAPageCosts(t *testing.T) {
 	if *measure == 0 {
 		t.Skip("figures of one machine: give -measure 30s for them")
