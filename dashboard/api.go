@@ -47,10 +47,10 @@ const (
 var errReading = errors.New("too many others are reading large answers; try again in some seconds")
 
 // read writes a large answer unless too many are being read.
-func (d *Dashboard) read(w http.ResponseWriter, write func()) {
+func (h *Handler) read(w http.ResponseWriter, write func()) {
 	select {
-	case d.reading <- struct{}{}:
-		defer func() { <-d.reading }()
+	case h.reading <- struct{}{}:
+		defer func() { <-h.reading }()
 		write()
 	default:
 		w.Header().Set("Retry-After", "3")
@@ -90,49 +90,49 @@ func writeList(w http.ResponseWriter, status int, list *survey.Listing, locks []
 }
 
 // apiList is `redlock list --json`.
-func (d *Dashboard) apiList(w http.ResponseWriter, r *http.Request) {
-	s, err := d.watch.get(r.Context(), locks)
+func (h *Handler) apiList(w http.ResponseWriter, r *http.Request) {
+	s, err := h.watch.get(r.Context(), locks)
 	if err != nil || s.listedAt.IsZero() {
 		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 		return
 	}
-	d.read(w, func() { writeList(w, statusOf(s.listing.Failure()), &s.listing, s.locks) })
+	h.read(w, func() { writeList(w, statusOf(s.listing.Failure()), &s.listing, s.locks) })
 }
 
 // apiInspect is `redlock inspect --json`.
-func (d *Dashboard) apiInspect(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) apiInspect(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	shown, err := views["lock"].subjects(r.URL.Query())
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
 	}
-	s, err := d.watch.get(r.Context(), shown...)
+	s, err := h.watch.get(r.Context(), shown...)
 	switch e := s.named[name]; {
 	case err != nil:
 		apiError(w, http.StatusServiceUnavailable, err)
 	case e == nil:
 		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 	case e.Verdict == "unknown":
-		d.writeInspection(w, http.StatusServiceUnavailable, e.Inspection)
+		h.writeInspection(w, http.StatusServiceUnavailable, e.Inspection)
 	default:
-		d.writeInspection(w, http.StatusOK, e.Inspection)
+		h.writeInspection(w, http.StatusOK, e.Inspection)
 	}
 }
 
 // writeInspection writes what is known of a lock, which may have thousands of readers or permits.
-func (d *Dashboard) writeInspection(w http.ResponseWriter, status int, in *survey.Inspection) {
+func (h *Handler) writeInspection(w http.ResponseWriter, status int, in *survey.Inspection) {
 	write := func() { writeJSON(w, status, in) }
 	if (len(in.Readers)+len(in.Permits))*256 < largeAnswer {
 		write()
 		return
 	}
-	d.read(w, write)
+	h.read(w, write)
 }
 
 // apiMembers is `redlock members --json`.
-func (d *Dashboard) apiMembers(w http.ResponseWriter, r *http.Request) {
-	s, _ := d.watch.get(r.Context(), membership) //nolint:errcheck // only names have errors
+func (h *Handler) apiMembers(w http.ResponseWriter, r *http.Request) {
+	s, _ := h.watch.get(r.Context(), membership) //nolint:errcheck // only names have errors
 	if err := s.membersErr; err != nil || s.due(membership) == 0 {
 		apiError(w, http.StatusServiceUnavailable, orTooFew(err))
 		return
@@ -141,8 +141,8 @@ func (d *Dashboard) apiMembers(w http.ResponseWriter, r *http.Request) {
 }
 
 // apiLog is `redlock log --json`, with all entries.
-func (d *Dashboard) apiLog(w http.ResponseWriter, r *http.Request) {
-	s, _ := d.watch.get(r.Context(), events) //nolint:errcheck // only names have errors
+func (h *Handler) apiLog(w http.ResponseWriter, r *http.Request) {
+	s, _ := h.watch.get(r.Context(), events) //nolint:errcheck // only names have errors
 	if s.due(events) == 0 {
 		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 		return
@@ -159,8 +159,8 @@ func orTooFew(err error) error {
 
 // metrics answers in the text format of Prometheus. Figures of masters have the names that
 // contrib/prometheus gives them.
-func (d *Dashboard) metrics(w http.ResponseWriter, r *http.Request) {
-	s, _ := d.watch.get(r.Context(), locks) //nolint:errcheck // only names have errors
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
+	s, _ := h.watch.get(r.Context(), locks) //nolint:errcheck // only names have errors
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var b strings.Builder
 	gauge := func(name, help string) {

@@ -1,5 +1,10 @@
-// Package dashboard is a page about masters and their locks, as an http.Handler: what `redlock
-// serve` serves, and contrib/dashboard for the servers of others.
+// Package dashboard is a page about Redis masters and their locks, for your own HTTP server: what
+// `redlock serve` serves. docs/dashboard.md has what it shows, and what it costs the masters.
+//
+//	page, err := dashboard.New(ctx, endpoints)
+//	...
+//	defer page.Close()
+//	mux.Handle("/locks/", http.StripPrefix("/locks", page))
 package dashboard
 
 import (
@@ -7,66 +12,51 @@ import (
 	"embed"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Config says what a dashboard shows, and to whom.
-type Config struct {
-	// Open returns a Locker over the masters of the list, with these options and its own. The
-	// dashboard closes it.
-	Open func(opts ...redlock.Option) (*redlock.Locker, error)
-
-	KeyPrefix string        // of the Locker
-	MaxTTL    time.Duration // of the Locker
-	Bounds    survey.Bounds // of a scan of one master
-
-	// Login returns the name of who makes a request, and whether it may be answered. Nil: everybody
-	// on this machine may look, and nobody else.
-	Login func(r *http.Request) (user string, ok bool)
-
-	// Hosts are names by which browsers on this machine reach the page without a login, beside
-	// localhost.
-	Hosts []string
-
-	// AllowForce also shows a form that takes a lock away from its holder. It needs Login.
-	AllowForce bool
-}
-
 var errNoLogin = fmt.Errorf("%w: whoever may take locks away must log in", redlock.ErrInvalid)
 
-// Dashboard is the handler. Its methods may be called from any goroutine.
-type Dashboard struct {
-	config  Config
-	watch   *watch
-	handler http.Handler
-	streams chan struct{} // has room for those that are open
-	reading chan struct{} // and this for clients that read large answers
+// Handler is the page. Its methods may be called from any goroutine.
+type Handler struct {
+	settings settings
+	watch    *watch
+	handler  http.Handler
+	streams  chan struct{} // has room for those that are open
+	reading  chan struct{} // and this for clients that read large answers
 }
 
-// New connects to the masters and returns a dashboard about them. Close it.
-func New(ctx context.Context, config Config) (*Dashboard, error) {
-	if config.AllowForce && config.Login == nil {
-		return nil, errNoLogin
+// New connects to masters, and returns their page after 1.8 seconds at most, whether they answer or
+// not. It has connections of its own, and takes no locks. Ctx ends the wait. The errors are those
+// of redlock.New. Close the Handler.
+func New(ctx context.Context, endpoints []string, opts ...Option) (*Handler, error) {
+	s := defaults
+	for _, opt := range opts {
+		opt(&s)
 	}
-	m, err := openMasters(ctx, config)
+	switch {
+	case s.force && s.login == nil:
+		return nil, errNoLogin
+	case s.bounds.Keys < 1 || s.bounds.Locks < 1:
+		return nil, fmt.Errorf("%w: WithBounds(%d, %d): both are 1 or more", redlock.ErrInvalid, s.bounds.Keys, s.bounds.Locks)
+	}
+	m, err := openMasters(ctx, endpoints, &s)
 	if err != nil {
 		return nil, err
 	}
-	return newDashboard(m, config, clock.System()), nil
+	return newHandler(m, s, clock.System()), nil
 }
 
-func newDashboard(s source, config Config, clk clock.Clock) *Dashboard {
-	d := &Dashboard{config: config, watch: newWatch(s, clk), streams: make(chan struct{}, mostStreams), reading: make(chan struct{}, mostReading)}
+func newHandler(s source, with settings, clk clock.Clock) *Handler {
+	h := &Handler{settings: with, watch: newWatch(s, clk), streams: make(chan struct{}, mostStreams), reading: make(chan struct{}, mostReading)}
 	mux := http.NewServeMux()
 	handle := func(method, path string, handler http.HandlerFunc) {
 		mux.HandleFunc(method+" "+path, handler)
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", method)
-			d.fail(w, r, http.StatusMethodNotAllowed, "This address takes "+method+" only.")
+			h.fail(w, r, http.StatusMethodNotAllowed, "This address takes "+method+" only.")
 		})
 	}
 	for name, view := range views {
@@ -74,31 +64,31 @@ func newDashboard(s source, config Config, clk clock.Clock) *Dashboard {
 		if name == "masters" {
 			path = "/{$}"
 		}
-		handle(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) { d.page(w, r, view) })
-		handle(http.MethodGet, "/live/"+name, func(w http.ResponseWriter, r *http.Request) { d.stream(w, r, view) })
+		handle(http.MethodGet, path, func(w http.ResponseWriter, r *http.Request) { h.page(w, r, view) })
+		handle(http.MethodGet, "/live/"+name, func(w http.ResponseWriter, r *http.Request) { h.stream(w, r, view) })
 	}
 	handle(http.MethodGet, "/assets/{name}", assets)
-	handle(http.MethodGet, "/api/v1/list", d.apiList)
-	handle(http.MethodGet, "/api/v1/inspect", d.apiInspect)
-	handle(http.MethodGet, "/api/v1/members", d.apiMembers)
-	handle(http.MethodGet, "/api/v1/log", d.apiLog)
-	handle(http.MethodGet, "/metrics", d.metrics)
-	if config.AllowForce {
-		handle(http.MethodPost, "/force", d.forceForm)
-		handle(http.MethodPost, "/api/v1/unlock", d.apiUnlock)
+	handle(http.MethodGet, "/api/v1/list", h.apiList)
+	handle(http.MethodGet, "/api/v1/inspect", h.apiInspect)
+	handle(http.MethodGet, "/api/v1/members", h.apiMembers)
+	handle(http.MethodGet, "/api/v1/log", h.apiLog)
+	handle(http.MethodGet, "/metrics", h.metrics)
+	if with.force {
+		handle(http.MethodPost, "/force", h.forceForm)
+		handle(http.MethodPost, "/api/v1/unlock", h.apiUnlock)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		d.fail(w, r, http.StatusNotFound, "There is no such page.")
+		h.fail(w, r, http.StatusNotFound, "There is no such page.")
 	})
-	d.handler = d.guard(mux)
-	return d
+	h.handler = h.guard(mux)
+	return h
 }
 
 // Close ends streams, and the connections to the masters.
-func (d *Dashboard) Close() { d.watch.close() }
+func (h *Handler) Close() { h.watch.close() }
 
 // ServeHTTP answers a request. Its path begins at the page: use http.StripPrefix for others.
-func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handler.ServeHTTP(w, r) }
 
 func text(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

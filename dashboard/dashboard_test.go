@@ -128,9 +128,9 @@ var hostile = []string{
 	"../../etc/passwd", "?name=x&y#z", strings.Repeat("<", 4096), "{{.}}", "</title><script>", "'+'",
 }
 
-func open(t *testing.T, s *script, config Config) *Dashboard {
+func open(t *testing.T, s *script, with settings) *Handler {
 	t.Helper()
-	d := newDashboard(s, config, clocktest.New())
+	d := newHandler(s, with, clocktest.New())
 	t.Cleanup(d.Close)
 	return d
 }
@@ -165,7 +165,7 @@ func TestNamesOfLocksAreShownAndNotObeyed(t *testing.T) {
 		s.locks = append(s.locks, held(name, hostile[(i+1)%len(hostile)]))
 		s.events = append(s.events, journal.Entry{ID: name, Key: name, Kind: name, Holder: name, By: name, Why: name})
 	}
-	d := open(t, s, Config{})
+	d := open(t, s, settings{})
 	for _, target := range append([]string{"/", "/locks", "/members", "/elections", "/log"}, lockLinks(hostile...)...) {
 		page := get(t, d, "/"+strings.TrimPrefix(target, "/"))
 		for _, forbidden := range []string{"<script>alert", "<img src=x", "\u202e", "\x00", "</title><script>", "secret", "VALUEVALUE|", "\xff"} {
@@ -191,7 +191,7 @@ func TestEachPageTellsWhatItIsFor(t *testing.T) {
 	}}
 	s.locks[1].Kind, s.locks[1].Term, s.locks[1].NewestTerm = survey.KindElection, 7, 7
 	s.locks[1].Terms = []survey.Term{{Term: 7, Owner: "you"}, {Term: 5, Owner: "another"}}
-	d := open(t, s, Config{})
+	d := open(t, s, settings{})
 	for target, wants := range map[string][]string{
 		"/":            {"Too few masters vote: 1 of 3", "quarantined", "lost", "-1000.0 ms", "3 MiB", "redis 8", "…@c:1: &lt;refused&gt;", "down"},
 		"/locks":       {"2 locks: 2 held. Waiting: 4.", ">x<", ">me<", "9s", ">7<", "2 of 3"},
@@ -213,7 +213,7 @@ func TestEachPageTellsWhatItIsFor(t *testing.T) {
 
 func TestTheAPIPrintsWhatTheCommandDoes(t *testing.T) {
 	s := &script{locks: []survey.Inspection{held("x", "me")}, events: []journal.Entry{{ID: "1", Key: "x"}}}
-	d := open(t, s, Config{})
+	d := open(t, s, settings{})
 	var list survey.Listing
 	require.NoError(t, json.Unmarshal([]byte(get(t, d, "/api/v1/list")), &list))
 	assert.Equal(t, s.locks[0].Value, list.Locks[0].Value)
@@ -232,7 +232,7 @@ func TestTheAPIPrintsWhatTheCommandDoes(t *testing.T) {
 }
 
 func TestBrowsersAreToldToLoadNothingElse(t *testing.T) {
-	d := open(t, &script{}, Config{})
+	d := open(t, &script{}, settings{})
 	for _, target := range []string{"/", "/nothing", "/assets/live.js", "/healthz"} {
 		h := do(d, "GET", target).Header()
 		assert.NotContains(t, h.Get("Content-Security-Policy"), "unsafe", target)
@@ -250,7 +250,7 @@ func TestAPageOf10000LocksHas50(t *testing.T) {
 	for i := range 10_000 {
 		s.locks = append(s.locks, held("job"+string(rune('a'+i%26))+strings.Repeat("x", i%7)+url.QueryEscape(string(rune(0x4e00+i))), "me"))
 	}
-	d := open(t, s, Config{})
+	d := open(t, s, settings{})
 	page := get(t, d, "/locks?page=3&sort=waiting&down=1")
 	assert.Equal(t, perPage, strings.Count(page, "<tr role=\"row\" data-key"))
 	assert.Contains(t, page, "Page 3 of 200")
@@ -266,11 +266,19 @@ func loggedIn(r *http.Request) (string, bool) {
 	return user, password == "right"
 }
 
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	_, err := New(t.Context(), []string{"a:1"}, WithBounds(0, 1))
+	require.ErrorIs(t, err, redlock.ErrInvalid)
+	_, err = New(t.Context(), []string{":::"})
+	require.ErrorIs(t, err, pool.ErrEndpoint)
+}
+
 func TestAForcedReleaseNeedsALoginTheNameAndAReason(t *testing.T) {
-	_, err := New(t.Context(), Config{AllowForce: true})
+	_, err := New(t.Context(), []string{"a:1"}, WithForce())
 	require.ErrorIs(t, err, errNoLogin)
+	require.ErrorIs(t, err, redlock.ErrInvalid)
 	s := &script{locks: []survey.Inspection{held("x\n", "me")}}
-	d := open(t, s, Config{AllowForce: true, Login: loggedIn})
+	d := open(t, s, settings{force: true, login: loggedIn})
 	post := func(target, confirm, reason, password, origin string) *httptest.ResponseRecorder {
 		return do(d, "POST", target, func(r *http.Request) {
 			r.PostForm = url.Values{"confirm": {confirm}, "reason": {reason}, "digest": {"seen"}}
@@ -324,7 +332,7 @@ func TestAForcedReleaseNeedsALoginTheNameAndAReason(t *testing.T) {
 func TestManyViewersCostWhatOneDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{locks: []survey.Inspection{held("x", "me")}, calls: 5000}
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		time.Sleep(time.Minute)
 		assert.Zero(t, s.asks.examine.Load(), "nobody looks")
 		ctx, leave := context.WithCancel(t.Context())
@@ -371,7 +379,7 @@ func (w told) Write(text []byte) (int, error) {
 func TestAChangeIsToldWithinTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		ctx, leave := context.WithCancel(t.Context())
 		lines := make(chan string, 1000)
 		ended := make(chan struct{})
@@ -403,7 +411,7 @@ func TestAChangeIsToldWithinTwoSeconds(t *testing.T) {
 func TestManyNamesAreAskedAboutAFewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		statuses := make(chan int)
 		for i := range 1000 {
 			go func() { statuses <- do(d, "GET", fmt.Sprint("/lock?name=n", i)).Code }()
@@ -428,9 +436,7 @@ func TestManyNamesAreAskedAboutAFewAtATime(t *testing.T) {
 func TestAStreamTellsChangesAndEndsWithTheDashboard(t *testing.T) {
 	c := redlocktest.Start(t, 3)
 	locker := c.Locker(t, redlock.WithNodeTimeout(10*time.Second), redlock.WithOwner("me"))
-	d, err := New(t.Context(), Config{MaxTTL: time.Minute, Bounds: survey.Bounds{Keys: 10_000, Locks: 100}, Open: func(opts ...redlock.Option) (*redlock.Locker, error) {
-		return redlock.New(c.Endpoints(), opts...)
-	}})
+	d, err := New(t.Context(), c.Endpoints(), WithBounds(10_000, 100))
 	require.NoError(t, err)
 	server := httptest.NewServer(d)
 	defer server.Close()
@@ -466,7 +472,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add("GET", name, name)
 	}
 	s := &script{locks: []survey.Inspection{held("x", "me"), held(hostile[0], hostile[1])}}
-	d := newDashboard(s, Config{AllowForce: true, Login: func(*http.Request) (string, bool) { return "fuzz", true }}, clock.System())
+	d := newHandler(s, settings{force: true, login: func(*http.Request) (string, bool) { return "fuzz", true }}, clock.System())
 	f.Cleanup(d.Close)
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		r := httptest.NewRequest("GET", "/", nil)

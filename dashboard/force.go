@@ -25,17 +25,17 @@ const (
 
 // forceForm takes a lock away from its holder, as the form says. Its name is in the address,
 // because a form cannot have each; what was typed is the name as the page shows it.
-func (d *Dashboard) forceForm(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) forceForm(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 	name := r.URL.Query().Get("name")
 	typed := r.PostFormValue("confirm")
 	if typed != prose.Printable(name) {
-		d.fail(w, r, http.StatusBadRequest, fmt.Sprintf("Nothing was released: %q was typed, and the lock is %q.", prose.Printable(typed), prose.Printable(name)))
+		h.fail(w, r, http.StatusBadRequest, fmt.Sprintf("Nothing was released: %q was typed, and the lock is %q.", prose.Printable(typed), prose.Printable(name)))
 		return
 	}
-	released, status, err := d.force(r, name)
+	released, status, err := h.force(r, name)
 	if err != nil {
-		d.fail(w, r, status, "Nothing was released: "+prose.Readable(err.Error()))
+		h.fail(w, r, status, "Nothing was released: "+prose.Readable(err.Error()))
 		return
 	}
 	// A page that is loaded again must not release once more. What is passed on in the address is
@@ -50,9 +50,9 @@ func (d *Dashboard) forceForm(w http.ResponseWriter, r *http.Request) {
 
 // apiUnlock is the same for programs: the name in the address, and the rest in the body. If the
 // lock has changed, the answer has the inspection of it as it is.
-func (d *Dashboard) apiUnlock(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) apiUnlock(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostBody)
-	released, status, err := d.force(r, r.URL.Query().Get("name"))
+	released, status, err := h.force(r, r.URL.Query().Get("name"))
 	var changed *survey.ChangedError
 	switch {
 	case errors.As(err, &changed):
@@ -70,7 +70,7 @@ func (d *Dashboard) apiUnlock(w http.ResponseWriter, r *http.Request) {
 
 // force takes away what was seen of a lock, and named by its digest: whoever has got it since keeps
 // it. The log tells who did.
-func (d *Dashboard) force(r *http.Request, name string) (released survey.Release, status int, err error) {
+func (h *Handler) force(r *http.Request, name string) (released survey.Release, status int, err error) {
 	digest, reason := r.PostFormValue("digest"), strings.TrimSpace(r.PostFormValue("reason"))
 	switch {
 	case name == "" || len(name) > longestName:
@@ -81,8 +81,8 @@ func (d *Dashboard) force(r *http.Request, name string) (released survey.Release
 		return released, http.StatusBadRequest, errors.New("give the digest that the inspection of the lock has: nothing but what was seen is released")
 	}
 	reason += fmt.Sprintf(" (%s, by redlock serve)", cmp.Or(userOf(r), "somebody"))
-	if undone := d.watch.do(r.Context(), name, func(ctx context.Context) {
-		released, err = d.watch.source.force(ctx, name, digest, reason)
+	if undone := h.watch.do(r.Context(), name, func(ctx context.Context) {
+		released, err = h.watch.source.force(ctx, name, digest, reason)
 	}); undone != nil {
 		err = undone
 	}

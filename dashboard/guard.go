@@ -11,7 +11,7 @@ import (
 )
 
 // guard answers requests that may be answered by a handler, and refuses the others.
-func (d *Dashboard) guard(handler http.Handler) http.Handler {
+func (h *Handler) guard(handler http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection() // of requests that change something
 	sameOrigin.SetDenyHandler(http.HandlerFunc(refuseElsewhere))
 	guarded := sameOrigin.Handler(handler)
@@ -22,7 +22,7 @@ func (d *Dashboard) guard(handler http.Handler) http.Handler {
 			refuseElsewhere(w, r)
 		case r.URL.Path == "/healthz": // tells only that the process serves
 			text(w, http.StatusOK, "ok\n")
-		case d.admits(w, r):
+		case h.admits(w, r):
 			guarded.ServeHTTP(w, r)
 		}
 	})
@@ -73,15 +73,15 @@ func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/")
 type userKey struct{}
 
 // admits reports whether a request may be answered; otherwise it was refused.
-func (d *Dashboard) admits(w http.ResponseWriter, r *http.Request) bool {
-	if d.config.Login == nil {
-		why := d.whyNotOurs(r)
+func (h *Handler) admits(w http.ResponseWriter, r *http.Request) bool {
+	if h.settings.login == nil {
+		why := h.whyNotOurs(r)
 		if why != "" {
 			refuse(w, r, http.StatusForbidden, "Without a login, this page is for browsers on its own machine, at localhost. "+why)
 		}
 		return why == ""
 	}
-	user, ok := d.config.Login(r)
+	user, ok := h.settings.login(r)
 	if ok {
 		*r = *r.WithContext(context.WithValue(r.Context(), userKey{}, user))
 		return true
@@ -117,14 +117,14 @@ func IsLocal(address net.Addr) bool {
 //
 // A proxy on this machine that sets the host itself, as nginx does with a bare proxy_pass, makes
 // requests of the whole world look like those of this machine. Most proxies leave traces.
-func (d *Dashboard) whyNotOurs(r *http.Request) string {
+func (h *Handler) whyNotOurs(r *http.Request) string {
 	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	_, socket := address.(*net.UnixAddr) // browsers cannot reach one
 	host := hostOf(r.Host)
 	switch {
 	case !IsLocal(address):
 		return "This request came from elsewhere."
-	case socket || slices.ContainsFunc(d.config.Hosts, func(name string) bool { return strings.EqualFold(name, host) }):
+	case socket || slices.ContainsFunc(h.settings.hosts, func(name string) bool { return strings.EqualFold(name, host) }):
 		return ""
 	case !isLoopback(host):
 		return "This request was for another name."

@@ -13,7 +13,7 @@ import (
 )
 
 func TestWithoutALoginOnlyThisMachineIsAnswered(t *testing.T) {
-	d := open(t, &script{}, Config{Hosts: []string{"ops.example.com"}})
+	d := open(t, &script{}, settings{hosts: []string{"ops.example.com"}})
 	local, remote, socket := &net.TCPAddr{IP: net.IPv6loopback}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, &net.UnixAddr{}
 	for _, c := range []struct {
 		host   string
@@ -52,7 +52,7 @@ func headers(pairs ...string) func(*http.Request) {
 
 // By a bare proxy_pass to localhost, nginx asks for localhost in HTTP/1.0, whoever asks nginx.
 func TestWithoutALoginWhatAProxyPassesOnIsRefused(t *testing.T) {
-	d := open(t, &script{}, Config{Hosts: []string{"ops.example.com"}})
+	d := open(t, &script{}, settings{hosts: []string{"ops.example.com"}})
 	elsewhere := []string{"Referer", "https://ops.example.com/locks"}
 	for what, c := range map[string]struct {
 		change func(*http.Request)
@@ -77,7 +77,7 @@ func TestWithoutALoginWhatAProxyPassesOnIsRefused(t *testing.T) {
 		assert.Equal(t, c.status, do(d, "GET", "/", c.change).Code, what)
 	}
 	assert.Contains(t, do(d, "GET", "/", headers("Via", "1.1 x")).Body.String(), "--host")
-	d = open(t, &script{}, Config{Login: loggedIn})
+	d = open(t, &script{}, settings{login: loggedIn})
 	assert.Equal(t, 200, do(d, "GET", "/", headers("Via", "1.1 x"), func(r *http.Request) { r.SetBasicAuth("ann", "right") }).Code, "with a login it is right")
 }
 
@@ -85,7 +85,7 @@ func TestWithoutALoginWhatAProxyPassesOnIsRefused(t *testing.T) {
 // masters would be asked.
 func TestWhatPagesOfOtherSitesLoadIsRefused(t *testing.T) {
 	s := &script{}
-	d := open(t, s, Config{})
+	d := open(t, s, settings{})
 	for _, c := range []struct {
 		site, mode, to string
 		status         int
@@ -116,37 +116,37 @@ func TestWhatPagesOfOtherSitesLoadIsRefused(t *testing.T) {
 }
 
 func TestProgramsAreRefusedInJSON(t *testing.T) {
-	open := func(config Config) http.Handler { return open(t, &script{}, config) }
+	open := func(with settings) http.Handler { return open(t, &script{}, with) }
 	right := func(r *http.Request) { r.SetBasicAuth("ann", "right") }
-	forcing := Config{AllowForce: true, Login: loggedIn}
+	forcing := settings{force: true, login: loggedIn}
 	for what, c := range map[string]struct {
-		config         Config
+		with           settings
 		method, target string
 		change         func(*http.Request)
 		status         int
 	}{
 		"no login":            {forcing, "GET", "/api/v1/list", headers(), 401},
 		"a wrong login":       {forcing, "POST", "/api/v1/unlock?name=x", func(r *http.Request) { r.SetBasicAuth("ann", "no") }, 401},
-		"elsewhere":           {Config{}, "GET", "/api/v1/list", func(r *http.Request) { r.Host = "evil.example" }, 403},
-		"another site":        {Config{}, "GET", "/api/v1/log", headers("Sec-Fetch-Site", "cross-site"), 403},
+		"elsewhere":           {settings{}, "GET", "/api/v1/list", func(r *http.Request) { r.Host = "evil.example" }, 403},
+		"another site":        {settings{}, "GET", "/api/v1/log", headers("Sec-Fetch-Site", "cross-site"), 403},
 		"a form elsewhere":    {forcing, "POST", "/api/v1/unlock?name=x", func(r *http.Request) { right(r); r.Header.Set("Origin", "https://evil.example") }, 403},
-		"no such thing":       {Config{}, "GET", "/api/v1/nothing", headers(), 404},
-		"read only":           {Config{}, "POST", "/api/v1/unlock?name=x", headers(), 404},
-		"only to be read":     {Config{}, "DELETE", "/api/v1/list", headers(), 405},
+		"no such thing":       {settings{}, "GET", "/api/v1/nothing", headers(), 404},
+		"read only":           {settings{}, "POST", "/api/v1/unlock?name=x", headers(), 404},
+		"only to be read":     {settings{}, "DELETE", "/api/v1/list", headers(), 405},
 		"only to be done":     {forcing, "GET", "/api/v1/unlock?name=x", right, 405},
-		"without a name":      {Config{}, "GET", "/api/v1/inspect", headers(), 400},
+		"without a name":      {settings{}, "GET", "/api/v1/inspect", headers(), 400},
 		"unlock without name": {forcing, "POST", "/api/v1/unlock", right, 400},
 	} {
-		w := do(open(c.config), c.method, c.target, c.change)
+		w := do(open(c.with), c.method, c.target, c.change)
 		assert.Equal(t, c.status, w.Code, what)
 		assert.Equal(t, "application/json", w.Header().Get("Content-Type"), what)
 		var told map[string]string
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &told), what)
 		assert.NotEmpty(t, told["error"], what)
 	}
-	w := do(open(Config{}), "POST", "/api/v1/list", headers())
+	w := do(open(settings{}), "POST", "/api/v1/list", headers())
 	assert.Equal(t, "GET", w.Header().Get("Allow"))
-	w = do(open(Config{}), "POST", "/locks", headers())
+	w = do(open(settings{}), "POST", "/locks", headers())
 	assert.Equal(t, 405, w.Code)
 	assert.Contains(t, w.Body.String(), "<html", "people get a page")
 }

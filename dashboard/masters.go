@@ -2,11 +2,13 @@ package dashboard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -20,14 +22,16 @@ const listBound = 20 * time.Second
 // called from any goroutine.
 type masters struct{ lister *survey.Lister }
 
-func openMasters(ctx context.Context, config Config) (*masters, error) {
-	locker, err := config.Open(survey.AskOptions(config.MaxTTL, answerTimeout)...)
+func openMasters(ctx context.Context, endpoints []string, with *settings) (*masters, error) {
+	reached := slices.Concat([]pool.Option{pool.WithClientName("redlock-dashboard")}, with.pool)
+	locker, err := redlock.New(endpoints, append(survey.AskOptions(with.maxTTL, answerTimeout),
+		redlock.WithKeyPrefix(with.keyPrefix), redlock.WithMaxTTL(with.maxTTL), redlock.WithPool(reached...))...)
 	if err != nil {
 		return nil, err
 	}
 	survey.AwaitMembers(ctx, clock.System(), locker)
 	return &masters{&survey.Lister{
-		Locker: locker, KeyPrefix: config.KeyPrefix, Timeout: answerTimeout, Pattern: "*", Bounds: config.Bounds, Bound: listBound,
+		Locker: locker, KeyPrefix: with.keyPrefix, Timeout: answerTimeout, Pattern: "*", Bounds: with.bounds, Bound: listBound,
 	}}, nil
 }
 

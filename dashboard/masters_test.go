@@ -23,9 +23,7 @@ func TestThePageFollowsTheMembersUntilNoneOfItsListIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locker.Close() }) // it may owe a release to the master that is gone
 	require.NoError(t, locker.Ready(t.Context()))
-	d, err := New(t.Context(), Config{MaxTTL: maxTTL, Bounds: survey.Bounds{Keys: 1000, Locks: 100}, Open: func(opts ...redlock.Option) (*redlock.Locker, error) {
-		return redlock.New([]string{servers[0].URL()}, append(opts, redlock.WithMaxTTL(maxTTL))...)
-	}})
+	d, err := New(t.Context(), []string{servers[0].URL()}, WithMaxTTL(maxTTL), WithBounds(1000, 100))
 	require.NoError(t, err)
 	t.Cleanup(d.Close)
 	learns := func(version int64) { // a client misses no change, as there is a MaxTTL between two

@@ -39,7 +39,7 @@ type page struct {
 type view struct {
 	name, title string
 	shows       []subject
-	fill        func(d *Dashboard, s *snapshot, q url.Values, p *page)
+	fill        func(h *Handler, s *snapshot, q url.Values, p *page)
 }
 
 // views are the pages by their names.
@@ -47,12 +47,12 @@ var views = map[string]*view{}
 
 func init() { // not a literal: the pages link to one another
 	for _, v := range []*view{
-		{"masters", "Masters", nil, (*Dashboard).fillMasters},
-		{"locks", "Locks", []subject{locks}, (*Dashboard).fillLocks},
-		{"lock", "Lock", []subject{events}, (*Dashboard).fillLock},
-		{"members", "Members", []subject{membership, events}, (*Dashboard).fillMembers},
-		{"elections", "Elections", []subject{locks}, (*Dashboard).fillElections},
-		{"log", "Log", []subject{events}, (*Dashboard).fillLog},
+		{"masters", "Masters", nil, (*Handler).fillMasters},
+		{"locks", "Locks", []subject{locks}, (*Handler).fillLocks},
+		{"lock", "Lock", []subject{events}, (*Handler).fillLock},
+		{"members", "Members", []subject{membership, events}, (*Handler).fillMembers},
+		{"elections", "Elections", []subject{locks}, (*Handler).fillElections},
+		{"log", "Log", []subject{events}, (*Handler).fillLog},
 	} {
 		views[v.name] = v
 	}
@@ -74,9 +74,9 @@ func (v *view) subjects(q url.Values) ([]subject, error) {
 }
 
 // make returns a page as it is now.
-func (d *Dashboard) make(r *http.Request, v *view, s *snapshot) *page {
+func (h *Handler) make(r *http.Request, v *view, s *snapshot) *page {
 	q := r.URL.Query()
-	p := &page{View: v.name, Title: v.title, User: userOf(r), Force: d.config.AllowForce, At: "never"}
+	p := &page{View: v.name, Title: v.title, User: userOf(r), Force: h.settings.force, At: "never"}
 	p.Live = "live/" + v.name
 	if r.URL.RawQuery != "" {
 		p.Live += "?" + q.Encode()
@@ -85,28 +85,28 @@ func (d *Dashboard) make(r *http.Request, v *view, s *snapshot) *page {
 		p.At = s.at.UTC().Format(time.TimeOnly)
 	}
 	p.tellVotes(s)
-	v.fill(d, s, q, p)
+	v.fill(h, s, q, p)
 	return p
 }
 
 // page answers with a page.
-func (d *Dashboard) page(w http.ResponseWriter, r *http.Request, v *view) {
+func (h *Handler) page(w http.ResponseWriter, r *http.Request, v *view) {
 	shown, err := v.subjects(r.URL.Query())
 	if err != nil {
-		d.fail(w, r, http.StatusBadRequest, err.Error())
+		h.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	s, err := d.watch.get(r.Context(), shown...)
+	s, err := h.watch.get(r.Context(), shown...)
 	if err != nil {
 		w.Header().Set("Retry-After", "3")
-		d.fail(w, r, http.StatusServiceUnavailable, err.Error())
+		h.fail(w, r, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	write(w, http.StatusOK, "layout", d.make(r, v, s))
+	write(w, http.StatusOK, "layout", h.make(r, v, s))
 }
 
 // fail answers with a page that says what is wrong, or with JSON below /api.
-func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, status int, why string) {
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, why string) {
 	if isAPI(r) {
 		apiError(w, status, errors.New(why))
 		return
@@ -156,7 +156,7 @@ type masterRow struct {
 	Endpoint, State, Why, Until, Memory, Server, Ping, Clock, Used, Commands string
 }
 
-func (d *Dashboard) fillMasters(s *snapshot, _ url.Values, p *page) {
+func (h *Handler) fillMasters(s *snapshot, _ url.Values, p *page) {
 	var rows []masterRow
 	for i := range s.stats.Nodes {
 		if survey.HasLeft(&s.stats.Nodes[i]) {
@@ -272,7 +272,7 @@ func (c choice) link() string {
 	return "locks?" + q.Encode()
 }
 
-func (d *Dashboard) fillLocks(s *snapshot, q url.Values, p *page) {
+func (h *Handler) fillLocks(s *snapshot, q url.Values, p *page) {
 	c := choiceOf(q)
 	shown, total := c.choose(s.locks)
 	content := &locksContent{
@@ -287,7 +287,7 @@ func (d *Dashboard) fillLocks(s *snapshot, q url.Values, p *page) {
 		}
 		content.Rows = append(content.Rows, row)
 	}
-	_, _, _ = d.watch.want(rows...) //nolint:errcheck // what is too much is as old as the list
+	_, _, _ = h.watch.want(rows...) //nolint:errcheck // what is too much is as old as the list
 	for _, col := range columns {
 		one := column{Title: col.title}
 		if col.order != "" {
@@ -361,7 +361,7 @@ type lockNode struct {
 	Says string
 }
 
-func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
+func (h *Handler) fillLock(s *snapshot, q url.Values, p *page) {
 	name := q.Get("name")
 	e := s.named[name]
 	if e == nil {
@@ -387,7 +387,7 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 		content.Nodes = append(content.Nodes, lockNode{n, says})
 	}
 	for _, row := range logRows(s.events.Events) {
-		if row.Key == d.config.KeyPrefix+name {
+		if row.Key == h.settings.keyPrefix+name {
 			content.Log = append(content.Log, row)
 		}
 	}
@@ -401,7 +401,7 @@ func (d *Dashboard) fillLock(s *snapshot, q url.Values, p *page) {
 	p.Content = content
 }
 
-func (d *Dashboard) fillElections(s *snapshot, _ url.Values, p *page) {
+func (h *Handler) fillElections(s *snapshot, _ url.Values, p *page) {
 	var all []*entry
 	for _, e := range s.named {
 		if e.Kind == survey.KindElection {
@@ -434,11 +434,11 @@ func logRows(entries []journal.Entry) (rows []logRow) {
 // mostLogged is how many entries the log shows.
 const mostLogged = 200
 
-func (d *Dashboard) fillLog(s *snapshot, _ url.Values, p *page) {
+func (h *Handler) fillLog(s *snapshot, _ url.Values, p *page) {
 	rows := logRows(s.events.Events)
 	rows = rows[:min(len(rows), mostLogged)]
 	for i := range rows {
-		if name, ours := strings.CutPrefix(rows[i].Key, d.config.KeyPrefix); ours && name != "" {
+		if name, ours := strings.CutPrefix(rows[i].Key, h.settings.keyPrefix); ours && name != "" {
 			rows[i].Link = lockLink(name)
 		}
 	}

@@ -46,7 +46,7 @@ func (p *page) tellVotes(s *snapshot) {
 	}
 }
 
-func (d *Dashboard) fillMembers(s *snapshot, _ url.Values, p *page) {
+func (h *Handler) fillMembers(s *snapshot, _ url.Values, p *page) {
 	changes := slices.DeleteFunc(logRows(s.events.Events), func(row logRow) bool { return row.Key != "" })
 	told := s.members
 	change := changeOf(&told)

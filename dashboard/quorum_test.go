@@ -70,7 +70,7 @@ func TestTheMembersThatWereToldLastAreShownWhileTooFewTell(t *testing.T) {
 	s.membersErr = errors.New("2 granted, 2 needed")
 	p := &page{}
 	p.tellVotes(s)
-	(&Dashboard{}).fillMembers(s, nil, p)
+	(&Handler{}).fillMembers(s, nil, p)
 	content := p.Content.(map[string]any)
 	assert.Contains(t, content["Change"], "these were told last")
 	var states []string
@@ -86,7 +86,7 @@ func TestAMasterThatHasWhatIsProbablyTheLocksValueHoldsIt(t *testing.T) {
 	lock := held("x", "me")
 	lock.Verdict, lock.Value, lock.Probably = "unknown", "", &survey.Holding{Value: lock.Value, Owner: "me"}
 	lock.Nodes[1].Value = "ANOTHERVALUE"
-	d := open(t, &script{locks: []survey.Inspection{lock}}, Config{})
+	d := open(t, &script{locks: []survey.Inspection{lock}}, settings{})
 	page := get(t, d, "/lock?name=x")
 	assert.Equal(t, []int{1, 1}, []int{strings.Count(page, "holds it"), strings.Count(page, "has another value")})
 }

@@ -24,15 +24,15 @@ const (
 
 // stream sends the content of a page whenever it has changed, as server-sent events. Each is a JSON
 // string of HTML.
-func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, v *view) {
 	shown, err := v.subjects(r.URL.Query())
 	if err != nil {
 		text(w, http.StatusBadRequest, err.Error()+"\n")
 		return
 	}
 	select {
-	case d.streams <- struct{}{}:
-		defer func() { <-d.streams }()
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
 	default:
 		text(w, http.StatusServiceUnavailable, "Too many pages are open.\n")
 		return
@@ -48,27 +48,27 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
 		return err == nil && control.Flush() == nil
 	}
 	var last []byte
-	told := d.watch.clock.Now()
+	told := h.watch.clock.Now()
 	for ok := send("retry: 2000\n\n"); ok; {
-		s, changed, err := d.watch.want(shown...)
+		s, changed, err := h.watch.want(shown...)
 		if err != nil {
 			return // the client tries again
 		}
 		if !s.at.IsZero() {
-			content := d.render(r, v, s)
+			content := h.render(r, v, s)
 			if !bytes.Equal(content, last) {
-				last, told = content, d.watch.clock.Now()
+				last, told = content, h.watch.clock.Now()
 				ok = send("data: %s\n\n", content)
 			}
 		}
-		quiet, timer := clock.After(d.watch.clock, told.Add(beat).Sub(d.watch.clock.Now()))
+		quiet, timer := clock.After(h.watch.clock, told.Add(beat).Sub(h.watch.clock.Now()))
 		select {
 		case <-changed:
 		case <-quiet:
 			// How old the news is: the page is live only if the masters answer as well.
-			told = d.watch.clock.Now()
-			ok = send("event: beat\ndata: %d\n\n", d.watch.age()/time.Second)
-		case <-d.watch.done:
+			told = h.watch.clock.Now()
+			ok = send("event: beat\ndata: %d\n\n", h.watch.age()/time.Second)
+		case <-h.watch.done:
 			timer.Stop()
 			return
 		case <-r.Context().Done():
@@ -80,11 +80,11 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
 }
 
 // render returns the content of a page as a JSON string.
-func (d *Dashboard) render(r *http.Request, v *view, s *snapshot) []byte {
+func (h *Handler) render(r *http.Request, v *view, s *snapshot) []byte {
 	var content, line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false) // no script reads it as a part of a page
-	err := templates.ExecuteTemplate(&content, "main", d.make(r, v, s))
+	err := templates.ExecuteTemplate(&content, "main", h.make(r, v, s))
 	if err := errors.Join(err, encoder.Encode(content.String())); err != nil {
 		panic(err) // our templates and strings always work
 	}

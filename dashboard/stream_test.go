@@ -22,7 +22,7 @@ import (
 // The script of a page that hears nothing says that it is not live.
 func TestAStreamIsNeverQuietForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := open(t, &script{lag: 20 * time.Second}, Config{})
+		d := open(t, &script{lag: 20 * time.Second}, settings{})
 		ctx, leave := context.WithCancel(local(t.Context()))
 		lines, ended := make(chan string, 1000), make(chan struct{})
 		go func() {
@@ -65,7 +65,7 @@ func TestAListIsReadByAFewAtATime(t *testing.T) {
 		for i := range 100 {
 			s.locks = append(s.locks, held(fmt.Sprint("l", i, `"locks": []`), "\u009b2J\u202e me"))
 		}
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		body := get(t, d, "/api/v1/list")
 		var list survey.Listing
 		require.NoError(t, json.Unmarshal([]byte(body), &list))

@@ -20,7 +20,7 @@ import (
 func TestLocksThatWereAskedAboutOnceAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		for i := range 5000 { // a program asks about each order while that is locked
 			name := fmt.Sprint("order", i)
 			s.set(held(name, "me"))
@@ -36,7 +36,7 @@ func TestLocksThatWereAskedAboutOnceAreForgotten(t *testing.T) {
 func TestAPageOfAFreeLockStaysWhenLocksAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{locks: []survey.Inspection{held("other", "me")}, calls: 1700}
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		get(t, d, "/lock?name=x")
 		ctx, leave := context.WithCancel(t.Context())
 		lines := make(chan string, 1000)
@@ -68,7 +68,7 @@ func TestAPageOfAFreeLockStaysWhenLocksAreListed(t *testing.T) {
 func TestAListHoldsUpNeitherOtherPagesNorReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{locks: []survey.Inspection{held("x", "first")}, slow: 15 * time.Second}
-		d := open(t, s, Config{AllowForce: true, Login: loggedIn})
+		d := open(t, s, settings{force: true, login: loggedIn})
 		right := func(r *http.Request) { r.SetBasicAuth("ann", "right") }
 		listed := make(chan string)
 		go func() { listed <- do(d, "GET", "/locks", right).Body.String() }()
@@ -110,7 +110,7 @@ func TestAPageOfLargeSemaphoresKeepsNobodyFromOtherLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := largeSemaphores()
 		s.locks = append(s.locks, held("x", "me"))
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		for i := range 100 {
 			get(t, d, "/locks")
 			began := time.Now()
@@ -125,7 +125,7 @@ func TestAPageOfLargeSemaphoresKeepsNobodyFromOtherLocks(t *testing.T) {
 // Nothing is wrong with the masters, and what is shown would be old.
 func TestANameThatWaitsForOthersIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := open(t, largeSemaphores(), Config{})
+		d := open(t, largeSemaphores(), settings{})
 		get(t, d, "/lock?name=s0")
 		for i := range 50 {
 			go do(d, "GET", fmt.Sprint("/lock?name=s", i))
@@ -140,7 +140,7 @@ func TestANameThatWaitsForOthersIsRefused(t *testing.T) {
 func TestAPermitCostsWhatAMasterDoesForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := largeSemaphores()
-		d := open(t, s, Config{})
+		d := open(t, s, settings{})
 		get(t, d, "/locks")
 		asked := s.asks.names.Load()
 		const seconds = 300

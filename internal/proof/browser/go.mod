@@ -7,7 +7,6 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/redquorum/redquorum v0.0.0
-	github.com/redquorum/redquorum/contrib/dashboard v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
 
@@ -19,7 +18,4 @@ require (
 	golang.org/x/sys v0.46.0 // indirect
 )
 
-replace (
-	github.com/redquorum/redquorum => ../../..
-	github.com/redquorum/redquorum/contrib/dashboard => ../../../contrib/dashboard
-)
+replace github.com/redquorum/redquorum => ../../..

@@ -15,6 +15,7 @@ import (
 // packages are those that the pages use.
 var packages = []string{
 	"context", "errors", "fmt", "log/slog", "net/http", "net/url", "sync", "testing", "testing/synctest", "time",
+	"github.com/redquorum/redquorum/dashboard",
 	"github.com/redquorum/redquorum/election",
 	"github.com/redquorum/redquorum/pool",
 	"github.com/redquorum/redquorum/queue",
@@ -35,6 +36,13 @@ var hidden = map[string]string{
 		type stock struct{}
 		func (*stock) left(string, int64) (int, error)
 		func (*stock) set(string, int, int64) error`,
+	"docs/dashboard.md": `
+		var (
+			ctx       context.Context
+			mux       *http.ServeMux
+			endpoints []string
+		)
+		func userOf(*http.Request) (string, bool)`,
 	"docs/fencing.md": `
 		var (
 			ctx    context.Context

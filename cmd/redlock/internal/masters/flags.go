@@ -181,17 +181,26 @@ func readFile(path, source string) (endpoints, places []string, err error) {
 }
 
 // Open returns a Locker over the masters. What it rejects is a mistake in the command line.
-func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Locker, error) {
+func (f *Flags) Open(cmd *cobra.Command, opts ...redlock.Option) (locker *redlock.Locker, err error) {
+	err = f.Reach(cmd, func(endpoints []string, reached ...pool.Option) (err error) {
+		locker, err = redlock.New(endpoints, slices.Concat(f.Options(), []redlock.Option{redlock.WithPool(reached...)}, opts)...)
+		return err
+	})
+	return locker, err
+}
+
+// Reach has a function connect to the masters, with options of how they are reached. What that
+// rejects is a mistake in the command line.
+func (f *Flags) Reach(cmd *cobra.Command, connect func(endpoints []string, reached ...pool.Option) error) error {
 	endpoints, places, err := f.find(cmd)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	shared := append(f.Options(), redlock.WithPool(f.poolOptions()...))
-	locker, err := redlock.New(endpoints, append(shared, opts...)...)
+	err = connect(endpoints, f.poolOptions()...)
 	if errors.Is(err, pool.ErrEndpoint) {
-		return nil, wrongEndpoint(places, endpoints, cli.Reason(err, redlock.ErrInvalid))
+		return wrongEndpoint(places, endpoints, cli.Reason(err, redlock.ErrInvalid))
 	}
-	return locker, cli.InvalidUsage(err)
+	return cli.InvalidUsage(err)
 }
 
 // poolOptions returns how the masters are reached.

@@ -17,7 +17,6 @@ import (
 	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 const long = `serve shows masters and locks to browsers and programs: who holds what, who waits, which masters
@@ -94,16 +93,6 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	config := dashboard.Config{
-		Open: func(opts ...redlock.Option) (*redlock.Locker, error) {
-			reached := redlock.WithPool(pool.WithClientName("redlock-serve"), pool.WithDialTimeout(dialTimeout), pool.WithStallTimeout(dialTimeout))
-			return f.nodes.Open(cmd, append(opts, reached)...)
-		},
-		KeyPrefix: f.nodes.KeyPrefix, MaxTTL: f.nodes.MaxTTL, Bounds: f.bounds, AllowForce: f.allowForce, Hosts: f.hosts,
-	}
-	if logins != nil {
-		config.Login = logins.of
-	}
 	if f.demos {
 		play, err := demo.StartShow(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -124,13 +113,32 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 	if logins == nil && !dashboard.IsLocal(listener.Addr()) {
 		return errors.Join(errOpen, listener.Close())
 	}
-	page, err := dashboard.New(ctx, config)
+	page, err := f.page(ctx, cmd, logins)
 	if err != nil {
-		return errors.Join(cli.InvalidUsage(err), listener.Close())
+		return errors.Join(err, listener.Close())
 	}
 	defer page.Close()
 	cmd.PrintErrf("redlock: serving %s\n", f.address(listener.Addr()))
 	return serve(ctx, listener, f.handler(page))
+}
+
+func (f *flags) page(ctx context.Context, cmd *cobra.Command, logins *logins) (page *dashboard.Handler, err error) {
+	opts := []dashboard.Option{
+		dashboard.WithKeyPrefix(f.nodes.KeyPrefix), dashboard.WithMaxTTL(f.nodes.MaxTTL),
+		dashboard.WithBounds(f.bounds.Keys, f.bounds.Locks), dashboard.WithHosts(f.hosts...),
+	}
+	if logins != nil {
+		opts = append(opts, dashboard.WithLogin(logins.of))
+	}
+	if f.allowForce {
+		opts = append(opts, dashboard.WithForce())
+	}
+	err = f.nodes.Reach(cmd, func(endpoints []string, reached ...pool.Option) (err error) {
+		reached = append(reached, pool.WithClientName("redlock-serve"), pool.WithDialTimeout(dialTimeout), pool.WithStallTimeout(dialTimeout))
+		page, err = dashboard.New(ctx, endpoints, append(opts, dashboard.WithPool(reached...))...)
+		return err
+	})
+	return page, err
 }
 
 // dialTimeout is that of top: until then, what is shown is old.

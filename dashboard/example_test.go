@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/redquorum/redquorum/contrib/dashboard"
+	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 )

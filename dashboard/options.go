@@ -1,0 +1,59 @@
+package dashboard
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/pool"
+)
+
+// Option configures a Handler.
+type Option func(*settings)
+
+// settings say what a page shows, and to whom.
+type settings struct {
+	keyPrefix string
+	maxTTL    time.Duration
+	pool      []pool.Option
+	bounds    survey.Bounds // of a scan of one master
+	login     func(r *http.Request) (user string, ok bool)
+	hosts     []string
+	force     bool
+}
+
+var defaults = settings{maxTTL: time.Minute, bounds: survey.Bounds{Keys: 100_000, Locks: 20_000}}
+
+// WithKeyPrefix shows the locks with this prefix, that of redlock.WithKeyPrefix.
+func WithKeyPrefix(prefix string) Option { return func(s *settings) { s.keyPrefix = prefix } }
+
+// WithMaxTTL sets the longest TTL of anyone who shares the masters, as redlock.WithMaxTTL does.
+// Default: a minute.
+func WithMaxTTL(d time.Duration) Option { return func(s *settings) { s.maxTTL = d } }
+
+// WithPool sets options of the connections, such as TLS.
+func WithPool(opts ...pool.Option) Option {
+	return func(s *settings) { s.pool = slices.Concat(s.pool, opts) }
+}
+
+// WithBounds ends a look for locks at a master after about so many of its keys, or so many locks
+// among them. The page then says that there may be more. Default: 100,000 keys, 20,000 locks.
+func WithBounds(keys, locks int) Option {
+	return func(s *settings) { s.bounds = survey.Bounds{Keys: keys, Locks: locks} }
+}
+
+// WithHosts has browsers on this machine reach the page by further names than localhost, without a
+// login. It is for proxies on the same machine.
+func WithHosts(names ...string) Option { return func(s *settings) { s.hosts = names } }
+
+// WithLogin sets who may make a request. The function returns the name of the user, and whether the
+// request may be answered: a browser whose may not is asked for a name and a password. Without
+// this option, only requests from the same machine are answered.
+func WithLogin(login func(r *http.Request) (user string, ok bool)) Option {
+	return func(s *settings) { s.login = login }
+}
+
+// WithForce lets whoever logs in take locks away from their holders. The log of the masters tells
+// who did. It needs [WithLogin].
+func WithForce() Option { return func(s *settings) { s.force = true } }
