@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
@@ -57,7 +58,7 @@ func (m *masters) members(ctx context.Context) (survey.Members, error) {
 }
 
 func (m *masters) log(ctx context.Context) (survey.Events, error) {
-	entries, err := m.lister.Locker.Journal(journal.Key{}).Read(ctx)
+	entries, err := door.Of(m.lister.Locker).ReadLog(ctx)
 	return survey.Events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}, err
 }
 

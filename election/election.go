@@ -30,7 +30,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -38,7 +38,7 @@ import (
 // not be copied.
 type Election struct {
 	locker *redlock.Locker
-	ledger ledger.Ledger
+	door   door.Door
 	name   string
 	id     string
 	opts   []redlock.LockOption
@@ -70,7 +70,7 @@ func New(locker *redlock.Locker, name string, opts ...Option) (*Election, error)
 		return nil, invalid("%w", err)
 	}
 	return &Election{
-		locker: locker, ledger: locker.Ledger(ledger.Key{}), name: name, id: cfg.id, opts: lock, changed: make(chan struct{}),
+		locker: locker, door: door.Of(locker), name: name, id: cfg.id, opts: lock, changed: make(chan struct{}),
 	}, nil
 }
 

@@ -42,7 +42,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 			return Leader{ID: e.id, Term: t.lock.Fence(), Until: left}, nil
 		}
 	}
-	page, err := e.ledger.Read(ctx, e.name, 0, newestTerms)
+	page, err := e.door.ReadTerms(ctx, e.name, 0, newestTerms)
 	if err != nil {
 		return Leader{}, fmt.Errorf("election: %w", err)
 	}

@@ -82,7 +82,7 @@ func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(cont
 	}
 	e.set(t, nil)
 	recorder.Go(func() {
-		for clock.Sleep(work, e.ledger.Clock, recordEvery) {
+		for clock.Sleep(work, e.door.Clock, recordEvery) {
 			_ = e.write(work, lock) //nolint:errcheck // it is tried again
 		}
 	})
@@ -106,14 +106,14 @@ func (e *Election) record(ctx context.Context, lock *redlock.Lock) error {
 	pause := clock.Backoff{Shortest: recordMin, Longest: recordMax}
 	for {
 		err := e.write(ctx, lock)
-		if err == nil || isForbidden(err) || !clock.Sleep(ctx, e.ledger.Clock, pause.Next()) {
+		if err == nil || isForbidden(err) || !clock.Sleep(ctx, e.door.Clock, pause.Next()) {
 			return err
 		}
 	}
 }
 
 func (e *Election) write(ctx context.Context, lock *redlock.Lock) error {
-	return e.ledger.Write(ctx, e.name, ledger.Entry{Term: lock.Fence(), Value: lock.Value()})
+	return e.door.WriteTerm(ctx, e.name, ledger.Entry{Term: lock.Fence(), Value: lock.Value()})
 }
 
 // yield waits after a term until another candidate has the lock, or none seems to want it. Usually
@@ -121,10 +121,10 @@ func (e *Election) write(ctx context.Context, lock *redlock.Lock) error {
 // master than the others, or poll, and would be overtaken. So would one that waits for a lock that
 // was lost.
 func (e *Election) yield(ctx context.Context, past *redlock.Lock) {
-	clk := e.ledger.Clock
+	clk := e.door.Clock
 	pause := clock.Backoff{Shortest: lookMin, Longest: lookMax}
 	for until := clk.Now().Add(standBack); clk.Now() < until && clock.Sleep(ctx, clk, pause.Next()); {
-		page, err := e.ledger.Read(ctx, e.name, 0, newestTerms)
+		page, err := e.door.ReadTerms(ctx, e.name, 0, newestTerms)
 		if err != nil {
 			return // Lock waits until masters answer
 		}

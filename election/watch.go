@@ -38,7 +38,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 			if !w.began {
 				most = newestTerms
 			}
-			page, err := e.ledger.Read(ctx, e.name, w.since(), most)
+			page, err := e.door.ReadTerms(ctx, e.name, w.since(), most)
 			if errors.Is(err, redlock.ErrClosed) {
 				return
 			}
@@ -56,7 +56,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 
 // awaitNext waits until it is time to ask again.
 func (e *Election) awaitNext(ctx context.Context, changed <-chan struct{}) {
-	over, timer := clock.After(e.ledger.Clock, watchEvery)
+	over, timer := clock.After(e.door.Clock, watchEvery)
 	defer timer.Stop()
 	select {
 	case <-over:

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -62,7 +62,7 @@ func (q *Queue) Run(ctx context.Context, handler func(ctx context.Context, task 
 	}
 	r := &runner{
 		queue: q, config: cfg, handler: handler, clock: q.store.node.Clock(),
-		ended: make(chan outcome, cfg.concurrency), wake: make(chan struct{}, 1), closing: q.locker.Ledger(ledger.Key{}).Closing,
+		ended: make(chan outcome, cfg.concurrency), wake: make(chan struct{}, 1), closing: door.Of(q.locker).Closing,
 	}
 	subscription := q.store.node.Subscribe("redquorum:wake:"+q.name, r)
 	defer subscription.Close() //nolint:errcheck // always nil: it is closed or was

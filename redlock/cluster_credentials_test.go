@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -32,7 +32,7 @@ func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
 		heard []int
 	}{
 		"by default":  {nil, []int{0, 1}},
-		"that looks":  {[]redlock.Option{redlock.OnlyLooks(look.Key{})}, []int{0, 1}},
+		"that looks":  {[]redlock.Option{door.OnlyLooks.(redlock.Option)}, []int{0, 1}},
 		"trusted":     {[]redlock.Option{redlock.WithMemberCredentials()}, []int{0, 1, 2}},
 		"not to look": {[]redlock.Option{redlock.WithoutDiscovery(), redlock.WithMemberCredentials()}, []int{0, 1}},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
-	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -48,14 +48,14 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 	},
 	"ForceUnlock": func(l *redlock.Locker, ctx context.Context) error { return l.ForceUnlock(ctx, "a") },
 	"log written": func(l *redlock.Locker, ctx context.Context) error {
-		return l.Journal(journal.Key{}).Write(ctx, journal.Entry{Kind: journal.Forced})
+		return door.Of(l).WriteLog(ctx, journal.Entry{Kind: journal.Forced})
 	},
 	"log read": func(l *redlock.Locker, ctx context.Context) error {
-		_, err := l.Journal(journal.Key{}).Read(ctx)
+		_, err := door.Of(l).ReadLog(ctx)
 		return err
 	},
 	"terms read": func(l *redlock.Locker, ctx context.Context) error {
-		_, err := l.Ledger(ledger.Key{}).Read(ctx, "a", 0, 10)
+		_, err := door.Of(l).ReadTerms(ctx, "a", 0, 10)
 		return err
 	},
 }

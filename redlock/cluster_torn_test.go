@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
@@ -76,7 +76,7 @@ func TestWhoLooksSaysThatAMasterLostAPartOfItsKeys(t *testing.T) {
 			tears["no list"](c, i)
 		}
 		before := c.places()
-		l := c.among([]int{0, 1, 2}, redlock.OnlyLooks(look.Key{}))
+		l := c.among([]int{0, 1, 2}, door.OnlyLooks.(redlock.Option))
 		time.Sleep(maxTTL)
 		for _, node := range l.Stats().Nodes {
 			assert.ErrorContains(t, node.Barred, "it lost its list of members, and so a part of its keys")

@@ -23,7 +23,7 @@ type config struct {
 	maxTTL      time.Duration
 	quarantine  Quarantine
 	cluster     string // empty for any
-	looks       bool   // see OnlyLooks
+	looks       bool   // see door.OnlyLooks
 	hooks       *Hooks
 	tracer      Tracer // nil for none
 	logger      *slog.Logger

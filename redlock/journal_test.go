@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -19,7 +20,7 @@ import (
 // log returns the log, without the process that wrote it.
 func (c *cluster) log(l *redlock.Locker) (lines []string) {
 	c.t.Helper()
-	entries, err := l.Journal(journal.Key{}).Read(ctx)
+	entries, err := door.Of(l).ReadLog(ctx)
 	require.NoError(c.t, err)
 	for _, e := range entries {
 		assert.WithinDuration(c.t, c.clock.Wall(), time.UnixMilli(e.Millis), time.Hour)
@@ -35,7 +36,7 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		c.servers[0].Stop() // a master that is away keeps nobody from it
 		lock := c.lock(l, "a")
 		time.Sleep(time.Second)
-		taken, err := operator.Journal(journal.Key{}).Force(ctx, "a", "its host burns", nil)
+		taken, err := door.Of(operator).Force(ctx, "a", "its host burns", nil)
 		require.NoError(t, err)
 		require.NoError(t, taken.Unlogged)
 		assert.Equal(t, lock.Value(), taken.Value)
@@ -56,7 +57,7 @@ func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		operator := c.locker()
 		force := func(values ...string) error {
-			_, err := operator.Journal(journal.Key{}).Force(ctx, "a", "gone", values)
+			_, err := door.Of(operator).Force(ctx, "a", "gone", values)
 			return err
 		}
 		first := c.lock(c.renewing(), "a")
@@ -118,7 +119,7 @@ func TestTheLogIsBounded(t *testing.T) {
 
 		for i := range journal.Kept {
 			e := journal.Entry{Kind: "x", Why: fmt.Sprint(i, strings.Repeat("\x00é", 1000))}
-			require.NoError(t, l.Journal(journal.Key{}).Write(ctx, e))
+			require.NoError(t, door.Of(l).WriteLog(ctx, e))
 			time.Sleep(time.Millisecond)
 		}
 		lines = c.log(l)
@@ -144,7 +145,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 			}
 			for range 20 {
 				lock := c.lock(l, "a")
-				taken, err := l.Journal(journal.Key{}).Force(ctx, "a", "", nil)
+				taken, err := door.Of(l).Force(ctx, "a", "", nil)
 				require.NoError(t, err)
 				if refused != "ZPOPMIN" { // which is needed once the log is full
 					require.ErrorContains(t, taken.Unlogged, "NOPERM")
@@ -184,7 +185,7 @@ func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
 		"others wrote to it": func(c *cluster) { c.do(0, "ZADD", wire.LogKey, "inf", "theirs", "1e300", "theirs as well") },
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-			write := c.locker().Journal(journal.Key{}).Write
+			write := door.Of(c.locker()).WriteLog
 			fill := func(kind string, n int) {
 				for i := range n {
 					require.NoError(t, write(ctx, journal.Entry{Kind: kind, ID: fmt.Sprintf("%s%03d", kind, n-i)}))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
@@ -61,7 +61,7 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 				begin(c)
 				state := func() [][]string { return [][]string{c.holders(pipeline.MemoryKey), c.holders(membersKey)} }
 				before := state()
-				looks := c.locker(redlock.OnlyLooks(look.Key{}), redlock.WithMaxTTL(2*maxTTL))
+				looks := c.locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*maxTTL))
 				for range 3 {
 					_, _ = looks.Inspect(ctx, "a")      //nolint:errcheck // a quorum may not vote
 					_, _ = looks.Cluster().Members(ctx) //nolint:errcheck // as above

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
@@ -220,15 +219,6 @@ func WithQuarantine(mode Quarantine) Option {
 			return invalid("quarantine mode %d is unknown", mode)
 		}
 		c.quarantine = mode
-		return nil
-	})
-}
-
-// OnlyLooks is for the other packages of this module: the Locker changes nothing at the masters on
-// its own. It lets none vote, and neither forms a cluster nor finishes changes.
-func OnlyLooks(look.Key) Option {
-	return lockerOption(func(c *config) error {
-		c.looks, c.quarantine = true, QuarantineStrict
 		return nil
 	})
 }

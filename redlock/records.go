@@ -7,16 +7,30 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/ledger"
-	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/owner"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
+
+// What the other packages of this module need of a Locker, and programs do not.
+func init() {
+	door.Of = func(locker any) door.Door {
+		l := locker.(*Locker)
+		return door.Door{
+			Clock: l.clock, Closing: l.life.closing, Nodes: l.nodes, WriteTerm: l.writeTerm, ReadTerms: l.readTerms,
+			WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock,
+		}
+	}
+	door.OnlyLooks = lockerOption(func(c *config) error {
+		c.looks, c.quarantine = true, QuarantineStrict
+		return nil
+	})
+}
 
 func (l *Locker) newLogRound(e journal.Entry, background bool) *round.Round {
 	e.Stamp(l.clock.Wall())
@@ -71,11 +85,6 @@ func ownersOf(texts []string) []string {
 	return texts
 }
 
-// Journal is for the other packages of this module: the log at the nodes.
-func (l *Locker) Journal(journal.Key) journal.Journal {
-	return journal.Journal{Write: l.writeLog, Read: l.readLog, Force: l.forceUnlock}
-}
-
 func (l *Locker) writeLog(ctx context.Context, e journal.Entry) error {
 	if !l.life.enter() {
 		return ErrClosed
@@ -97,16 +106,6 @@ func (l *Locker) readLog(ctx context.Context) ([]journal.Entry, error) {
 	return journal.Merge(texts), err
 }
 
-// Masters is for the other packages of this module: the nodes, in the order of [Stats]. The Locker
-// closes those of its own when their masters were removed.
-func (l *Locker) Masters(look.Key) []*pool.Node {
-	nodes := make([]*pool.Node, len(l.nodes()))
-	for i, node := range l.nodes() {
-		nodes[i] = (*pool.Node)(node)
-	}
-	return nodes
-}
-
 func forcedEntry(key, holder, why string) journal.Entry {
 	return journal.Entry{Kind: journal.Forced, Key: key, Holder: holder, Why: why}
 }
@@ -126,11 +125,6 @@ func changeEntry(before, after *members.Roster) journal.Entry {
 	}
 	e.Why += fmt.Sprintf("; version %d, %d members", after.Version.Number, len(after.Members))
 	return e
-}
-
-// Ledger is for the other packages of this module: the terms of elections at the nodes.
-func (l *Locker) Ledger(ledger.Key) ledger.Ledger {
-	return ledger.Ledger{Clock: l.clock, Closing: l.life.closing, Write: l.writeTerm, Read: l.readTerms}
 }
 
 // writeTerm records a term. A record lives as long as the counter that gave the token.

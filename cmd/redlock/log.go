@@ -10,6 +10,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/survey"
 )
@@ -46,7 +47,7 @@ line.`,
 			}
 			defer locker.Close() //nolint:errcheck // it holds no locks
 			survey.AwaitVotes(cmd.Context(), clock.System(), locker)
-			entries, err := locker.Journal(journal.Key{}).Read(cmd.Context())
+			entries, err := door.Of(locker).ReadLog(cmd.Context())
 			entries = entries[max(len(entries)-limit, 0):]
 			told := survey.Events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}
 			return errors.Join(withStatus(err), output.Write(cmd, told, func(terminal.Look) []string { return tables.Events(&told) }))

@@ -5,7 +5,6 @@ package journal
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -41,25 +40,6 @@ type Entry struct {
 	Holder string `json:"holder"` // the owner of the lock
 	By     string `json:"by"`     // the process that wrote it
 	Why    string `json:"why"`
-}
-
-// Key opens the log to the packages of this module. No other can name it, so the log is no part of
-// the public API.
-type Key struct{ _ byte }
-
-// Journal reaches the log at the masters of a Locker.
-type Journal struct {
-	// Write adds an entry, and gives it a time and an ID. It returns nil once a quorum has it.
-	Write func(ctx context.Context, e Entry) error
-
-	// Read returns the entries of all masters that answered, the oldest first, and an error if too
-	// few did to have all of them.
-	Read func(ctx context.Context) ([]Entry, error)
-
-	// Force is ForceUnlock of a *redlock.Locker, with a reason for the log. If values are given, it
-	// takes away none but these, of which masters have told, and returns [ErrChanged] if a quorum
-	// has others.
-	Force func(ctx context.Context, name, why string, values []string) (Taken, error)
 }
 
 // ErrChanged says that a lock has another holder than the one from which it was to be taken.

@@ -1,15 +1,10 @@
-// Package look lets the other packages of this module look at masters without a part in what
-// clients do for them.
+// Package look bounds how long those who look at masters wait for the slowest of them.
 package look
 
 import (
 	"context"
 	"time"
 )
-
-// Key opens redlock.OnlyLooks and Locker.Masters to the packages of this module. No other can name
-// it, so that they are no part of the public API.
-type Key struct{ _ byte }
 
 type lag struct{}
 

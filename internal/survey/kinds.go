@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/internal/prose"
@@ -75,7 +76,7 @@ func permitsOf(ctx context.Context, locker *redlock.Locker, name string) (status
 
 // termsOf asks about the election of the name.
 func termsOf(ctx context.Context, locker *redlock.Locker, name string) ledger.Page {
-	page, _ := locker.Ledger(ledger.Key{}).Read(ctx, name, 0, recentTerms) //nolint:errcheck // see askKinds
+	page, _ := door.Of(locker).ReadTerms(ctx, name, 0, recentTerms) //nolint:errcheck // see askKinds
 	return page
 }
 

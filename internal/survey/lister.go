@@ -13,8 +13,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/ask"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/look"
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -29,7 +29,7 @@ const AskTTL = 10 * time.Second
 // own.
 func AskOptions(maxTTL, timeout time.Duration) []redlock.Option {
 	return []redlock.Option{
-		redlock.WithTTL(min(AskTTL, maxTTL)), redlock.WithNodeTimeout(timeout), redlock.OnlyLooks(look.Key{}),
+		redlock.WithTTL(min(AskTTL, maxTTL)), redlock.WithNodeTimeout(timeout), door.OnlyLooks.(redlock.Option),
 	}
 }
 
@@ -65,8 +65,8 @@ var (
 // masters returns those that are asked, in the order of the Stats of the Locker; later there may be
 // more.
 func (l *Lister) masters() (all []ask.Master) {
-	for _, node := range l.Locker.Masters(look.Key{}) {
-		all = append(all, ask.Master{Node: (*pipeline.Node)(node), Clock: clock.System(), Patience: l.Timeout})
+	for _, node := range door.Of(l.Locker).Nodes() {
+		all = append(all, ask.Master{Node: node, Clock: clock.System(), Patience: l.Timeout})
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
@@ -105,7 +106,7 @@ func Force(ctx context.Context, locker *redlock.Locker, prefix, name, digest, re
 	if digest != "" && digest != r.Digest {
 		return r, &ChangedError{r.Inspection}
 	}
-	taken, err := locker.Journal(journal.Key{}).Force(ctx, name, reason, r.seen())
+	taken, err := door.Of(locker).Force(ctx, name, reason, r.seen())
 	if errors.Is(err, journal.ErrChanged) {
 		now, _ := Ask(ctx, locker, name) //nolint:errcheck // then nobody knows who holds it
 		return r, &ChangedError{now.Inspection()}

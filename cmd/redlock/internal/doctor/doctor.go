@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/ask"
-	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
@@ -134,7 +134,7 @@ type doctor struct {
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	// A Locker knows which votes would not count, and why.
 	followed, err := survey.Follow(ctx, d.clock, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
-		redlock.WithKeyPrefix(d.prefix), redlock.OnlyLooks(look.Key{}))
+		redlock.WithKeyPrefix(d.prefix), door.OnlyLooks.(redlock.Option))
 	d.nodes = followed.Nodes
 	if err != nil {
 		return diagnosis{}, cli.InvalidUsage(err)

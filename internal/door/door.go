@@ -1,0 +1,49 @@
+// Package door is what the other packages of this module may ask of a *redlock.Locker, and no other
+// program. Package redlock fills it before main begins, so it need not show any of this in its API.
+package door
+
+import (
+	"context"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/pipeline"
+)
+
+// Of opens the door of a *redlock.Locker. It takes nothing else.
+var Of func(locker any) Door
+
+// OnlyLooks is a redlock.Option: the Locker changes nothing at the masters on its own. It lets none
+// vote, and neither forms a cluster nor finishes changes.
+var OnlyLooks any
+
+// Door leads into one Locker. Its functions may be called from any goroutine. Their errors are those
+// of a round (a *redlock.QuorumError), and redlock.ErrClosed.
+type Door struct {
+	Clock   clock.Clock     // of the Locker
+	Closing <-chan struct{} // closed when the Locker is
+
+	// Nodes returns the nodes, in the order of the Stats. The Locker closes those of its own when
+	// their masters were removed.
+	Nodes func() []*pipeline.Node
+
+	// WriteTerm records a term of a name. It returns nil once a quorum of nodes has it. Writing a
+	// term twice keeps it for longer.
+	WriteTerm func(ctx context.Context, name string, term ledger.Entry) error
+
+	// ReadTerms asks every node what it holds under the name, and for at most so many of the newest
+	// terms above since. It fails if fewer than a quorum answered.
+	ReadTerms func(ctx context.Context, name string, since int64, most int) (ledger.Page, error)
+
+	// WriteLog adds an entry, and gives it a time and an ID. It returns nil once a quorum has it.
+	WriteLog func(ctx context.Context, e journal.Entry) error
+
+	// ReadLog returns the entries of all masters that answered, the oldest first, and an error if
+	// too few did to have all of them.
+	ReadLog func(ctx context.Context) ([]journal.Entry, error)
+
+	// Force is ForceUnlock, with a reason for the log. If values are given, it takes away none but
+	// these, of which masters have told, and returns [journal.ErrChanged] if a quorum has others.
+	Force func(ctx context.Context, name, why string, values []string) (journal.Taken, error)
+}
