@@ -32,6 +32,7 @@ type request struct {
 type asked struct {
 	ttl              time.Duration // 0: the Locker's
 	fencing          bool
+	unrenewed        bool
 	minHold, maxHold time.Duration
 	opts             []redlock.LockOption
 }
@@ -54,7 +55,7 @@ func (a *actor) asks(q *request) {
 		o.maxHold = 10*time.Millisecond + upTo(a.rng, time.Second)
 		o.opts = append(o.opts, redlock.WithMaxHold(o.maxHold))
 	}
-	if a.rng.IntN(6) == 0 {
+	if o.unrenewed = a.rng.IntN(6) == 0; o.unrenewed {
 		o.opts = append(o.opts, redlock.WithoutRenewal())
 	}
 	if o.maxHold == 0 && a.rng.IntN(8) == 0 {
@@ -148,7 +149,10 @@ func (a *actor) leavesPlace(q *request) {
 	if now, nobody := alone(); !nobody || now > before {
 		return
 	}
+	free := !slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) })
 	for i, m := range a.masters {
+		_, ttl, kept := m.get("redquorum:intent:" + name)
+		a.promise("who gives up lets readers in", !kept || !free, "master %d keeps readers out of %q for %v, and nobody waits", i, name, ttl)
 		for _, key := range m.keys() {
 			if strings.HasSuffix(key, "wait:"+name) {
 				a.places(i, key, m.members(key))
@@ -181,6 +185,16 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	if is(err, redlock.ErrTaken) {
 		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once")
 		a.promise("ErrTaken means that somebody has it", !fresh, "%s: %s %v: %v, and nobody ever used the name", a.who, q.call, q.names, err)
+	}
+	a.refusedFresh(q, err, ctx, life)
+}
+
+// refusedFresh judges the error of a call for names that nobody ever used.
+func (a *actor) refusedFresh(q *request, err error, ctx *limited, life *life) {
+	used := slices.ContainsFunc(q.names, func(name string) bool { return !strings.HasPrefix(name, "once") })
+	if !used && ctx.Err() == nil && !life.closed.Load() {
+		a.promise("a free name is had at once", !a.plan.steady() || !a.look || is(err, redlock.ErrNoValidity) || q.asked.fencing && a.plan.spoiled(),
+			"%s: %s %v by %s: %v, and nobody ever used it", a.who, q.call, q.names, life.client.plan.who, err)
 	}
 }
 
@@ -219,7 +233,22 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.handles = append(a.handles, h)
 	a.mu.Unlock()
 	a.watchers.Go(h.watch)
+	a.strays(h)
 	return h
+}
+
+// strays looks whether a lock of one of several names has left something at the others.
+func (a *actor) strays(h *handle) {
+	if !h.request.any || !a.look || !a.plan.calm() || a.rng.IntN(2) == 0 {
+		return
+	}
+	time.Sleep(5 * latency)
+	for _, name := range h.request.names {
+		for i, m := range a.masters {
+			value, _, _ := m.get(name)
+			a.promise("a choice takes one name", name == h.lock.Name() || value != h.hold.Value, "%v: master %d has %q for it, too", h.hold, i, name)
+		}
+	}
 }
 
 // named reports whether a lock has the names that it was asked for.
@@ -332,6 +361,26 @@ func (a *actor) permit(permits int, waits bool) *request {
 	return q
 }
 
+// runsOn has a function go on after Close has ended its context: its lock stays at the masters.
+func (a *actor) runsOn(ctx context.Context, h *handle) {
+	h.mu.Lock()
+	released := h.released
+	h.mu.Unlock()
+	if released || ctx.Err() == nil || !is(context.Cause(ctx), redlock.ErrClosed) || !a.look || !a.plan.steady() {
+		return
+	}
+	time.Sleep(10 * time.Millisecond)
+	kept := 0
+	for _, m := range a.masters {
+		if value, _, _ := m.get(h.lock.Name()); value == h.hold.Value {
+			kept++
+		}
+	}
+	over := a.clock.Now() >= h.hold.From.Add(h.ttl)
+	a.reachIf("a function that goes on after Close", true)
+	a.promise("Close leaves the lock of a function", kept > a.plan.masters/2 || over, "%v: its function runs, and %d masters have it", h.hold, kept)
+}
+
 // does runs a function under a lock.
 func does(a *actor) {
 	q := a.mutex(a.name(), true)
@@ -355,8 +404,9 @@ func does(a *actor) {
 		select {
 		case <-inner.Done():
 			a.promise("the context of Do", ctx.over(a.clock.Now()) || lock.Err() != nil, "%s: the context of Do ended: %v", a.who, context.Cause(inner))
-		case <-time.After(upTo(a.rng, 50*time.Millisecond)):
+		case <-time.After(upTo(a.rng, 50*time.Millisecond) << (3 * a.rng.IntN(2))):
 		}
+		a.runsOn(inner, h)
 		if a.rng.IntN(2) == 0 {
 			return failed
 		}

@@ -54,6 +54,10 @@ func spoils(r *run, rng *rand.Rand) {
 			write("ZADD", "redquorum:readers:"+name, 9007199254740991, "theirs")
 		case luck == 1 && len(r.plan.faults) == 0 && r.plan.masters > 2:
 			write("SET", "redquorum:fence:"+name, text)
+			if rng.IntN(2) == 0 { // or another type
+				write("DEL", "redquorum:fence:"+name)
+				write("ZADD", "redquorum:fence:"+name, 1, "theirs")
+			}
 		case luck == 2:
 			write("DEL", key)
 		case luck == 3:
@@ -129,11 +133,16 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, term 
 	r.promise("IsLeader while lead runs", leads == (ctx.Err() == nil) || ctx.Err() != nil, "%s leads (%v), IsLeader: %t", who, ctx.Err(), leads)
 	told, err := e.Leader(ctx)
 	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who, "%s leads, Leader: %+v, %v", who, told, err)
+	r.onRecord(ctx, who, term, rng)
 	resigns := rng.IntN(4) == 0
 	select {
 	case <-ctx.Done():
 		h.To = max(r.clock.Now(), h.From)
 		cause := context.Cause(ctx)
+		if is(cause, election.ErrResigned) && r.plan.steady() && r.look { // the lock is kept until lead returns
+			time.Sleep(upTo(rng, 20*time.Millisecond))
+			h.To = r.clock.Now()
+		}
 		r.reachIf("a term that was lost", is(cause, redlock.ErrLost))
 		r.promise("the cause of the end of a term", is(cause, redlock.ErrLost, redlock.ErrReleased, election.ErrResigned, context.Canceled, redlock.ErrClosed),
 			"%s: the context of lead ended: %v", who, cause)
@@ -149,6 +158,20 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, term 
 	}
 	h.To = r.clock.Now()
 	return errEnough
+}
+
+// onRecord looks whether any Locker tells of a leader from the beginning of its term.
+func (r *run) onRecord(ctx context.Context, who string, term int64, rng *rand.Rand) {
+	life := r.clients[rng.IntN(len(r.clients))].current()
+	e, err := election.New(life.locker, "leader")
+	if err != nil || !r.plan.steady() || !r.look {
+		return
+	}
+	told, err := e.Leader(ctx)
+	if err != nil || ctx.Err() != nil {
+		return // a Locker that was just opened may know no master yet
+	}
+	r.promise("a leader is on record", told.Term >= term, "%s leads, and for %s it is %+v", who, life.client.plan.who, told)
 }
 
 // watches watches who leads: terms grow.
@@ -243,6 +266,9 @@ func (q *tasks) runs(ctx context.Context, one *queue.Queue, who string, life *li
 	limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond+upTo(rng, 300*time.Millisecond))
 	defer cancel()
 	closes := rng.IntN(3) == 0
+	if closes { // it runs until then
+		limited = ctx
+	}
 	var closing atomic.Int64
 	if closes {
 		timer := time.AfterFunc(upTo(rng, 100*time.Millisecond), func() {

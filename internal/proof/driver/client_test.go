@@ -88,7 +88,9 @@ func (l *life) hooked() redlock.Hooks {
 		Released: func(lock *redlock.Lock) { l.moves(lock, "Released", "Acquired", "Waited", "Renewed") },
 		Waiting:  func(string) { count("Waiting") },
 		Refused: func(_ string, err error) {
-			count("Refused")
+			if !errors.Is(err, redlock.ErrInvalid) { // by another number of permits, which Stats does not count
+				count("Refused")
+			}
 			l.client.run.promise("Refused tells why", errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum) ||
 				errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, redlock.ErrInvalid) || errors.Is(err, redlock.ErrLost), "Refused: %v", err)
 		},

@@ -20,16 +20,25 @@ type handle struct {
 	life    *life
 	ttl     time.Duration
 
-	extends atomic.Int32 // calls of Extend under way
-	taken   atomic.Bool  // somebody has begun to take it from its holder
+	extends  atomic.Int32 // calls of Extend under way
+	extended atomic.Bool  // Extend was called
+	taken    atomic.Bool  // somebody has begun to take it from its holder
 
 	mu       sync.Mutex // guards the fields below
 	hold     *history.Hold
 	released bool // Unlock was called
+
+	unconfirmed bool // it returned ErrNoQuorum
 }
 
 // wild reports whether others may take the lock from its holder at any time.
 func (h *handle) wild() bool { return strings.HasPrefix(h.request.names[0], "wild") }
+
+// renewed reports whether the lock is renewed until it is released.
+func (h *handle) renewed() bool {
+	asked := &h.request.asked
+	return h.life.client.plan.renewal && !asked.unrenewed && asked.maxHold == 0
+}
 
 // watch looks at the lock until it has ended: Done is closed just when the validity ends. Until
 // then it asks nothing of the lock, because each call reads the clock, and ends what is over: Done
@@ -58,6 +67,9 @@ func (h *handle) watch() {
 	}
 	h.promise("the context of a lock", is(cause, redlock.ErrLost, redlock.ErrReleased), "%v ended (%v), and its context: %v", h.hold, err, cause)
 	h.reachIf("a lock whose validity ended", is(err, redlock.ErrLost) && h.open.Load() > 0)
+	if h.plan.steady() && h.look && h.renewed() && !h.wild() && !h.life.closed.Load() {
+		h.promise("a lock that is renewed lasts", !is(err, redlock.ErrLost), "%v: %v", h.hold, err)
+	}
 	if q := h.request.asked; q.maxHold > 0 {
 		h.reachIf("a longest hold that ended a lock", is(err, redlock.ErrLost))
 		held := h.since(h.hold.From)
@@ -181,6 +193,7 @@ func (a *actor) extend(h *handle) {
 	defer ctx.cancel()
 	before := h.lock.Err()
 	h.extends.Add(1)
+	h.extended.Store(true)
 	a.note(a.who, "Extend %v to %v", h.hold.Names, ttl)
 	err := h.lock.Extend(ctx, ttl)
 	a.note(a.who, "Extend %v: %v", h.hold.Names, err)
@@ -269,10 +282,18 @@ func (a *actor) unlock(h *handle) {
 		"%s: Unlock: %v", a.who, err)
 	a.promise("Unlock ends the lock", h.lock.Err() != nil && h.lock.Remaining() <= 0, "%v: after Unlock, Err is %v and %v are left", h.hold, h.lock.Err(), h.lock.Remaining())
 	a.promise("a lost lock stays lost", !is(before, redlock.ErrLost) || is(err, redlock.ErrLost), "%v was lost (%v), and Unlock returned %v", h.hold, before, err)
+	if a.plan.steady() && a.look && before == nil && !again && !h.wild() && began < h.hold.Since.Add(h.ttl/3) && !h.extended.Load() {
+		a.promise("Unlock in calm times", !is(err, redlock.ErrNoQuorum), "%v: Unlock: %v", h.hold, err)
+	}
 	a.reachIf("a release that was not confirmed", is(err, redlock.ErrNoQuorum))
 	a.reachIf("a release that was confirmed later", again && err == nil && before != nil)
 	a.reachIf("a release under an ended context", ctx.Err() != nil && !again && err == nil)
 	a.reachIf("a release of a lost lock", is(before, redlock.ErrLost))
+	if is(err, redlock.ErrNoQuorum) && !is(err, redlock.ErrLost) {
+		h.mu.Lock()
+		h.unconfirmed = true
+		h.mu.Unlock()
+	}
 	if err == nil && !again {
 		h.mu.Lock()
 		h.hold.Returned, h.hold.Confirmed = a.clock.Now(), true

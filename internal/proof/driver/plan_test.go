@@ -124,6 +124,7 @@ func (p *plan) drawList(rng *rand.Rand) []int {
 func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 	count := pick(rng, 0, 4, 12, 24)
 	one := rng.IntN(p.masters) // the only master that may lose its keys
+	alone := p.masters >= 3 && p.rng("faults of one master", 0).IntN(2) == 0
 	for range count {
 		f := faultPlan{what: kinds[rng.IntN(len(kinds))], master: rng.IntN(p.masters), much: 1 + rng.IntN(20)}
 		if slices.Contains(forgetful, f.what) {
@@ -131,6 +132,9 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 				continue
 			}
 			f.master, p.forgets = one, true
+		}
+		if alone {
+			f.master = one
 		}
 		f.at, f.lasts = upTo(rng, p.length), upTo(rng, 40*time.Millisecond)
 		if rng.IntN(2) == 0 {
@@ -153,6 +157,13 @@ func (p *plan) drawBeside(rng *rand.Rand) {
 
 // calm reports whether nothing breaks, nobody writes into masters, and the members stay.
 func (p *plan) calm() bool { return len(p.faults) == 0 && !p.changes && !p.spoiled() }
+
+// steady reports whether a majority of the masters is well all the time: then calls succeed, and
+// locks last, as if all were.
+func (p *plan) steady() bool {
+	others := slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
+	return !p.changes && !others && (len(p.faults) == 0 || p.masters >= 3)
+}
 
 // spoiled reports whether others write beside the locks.
 func (p *plan) spoiled() bool {

@@ -64,6 +64,8 @@ func (r *run) quiet() {
 	r.masterKeys(held)
 	r.tells(held)
 	r.free(held)
+	r.renumbers(held)
+	r.releasesAgain()
 	r.changeable()
 }
 
@@ -113,7 +115,7 @@ func (r *run) masterKeys(held []*handle) {
 	}
 	for i, m := range r.masters {
 		for _, key := range m.keys() {
-			if lasts(key) || strings.HasPrefix(key, "kept") || r.plan.spoiled() && spoilt(key) {
+			if lasts(key) || r.plan.spoiled() && spoilt(key) {
 				continue
 			}
 			if strings.Contains(key, "wait:") {
@@ -204,6 +206,53 @@ func (r *run) free(held []*handle) {
 		h.To = r.clock.Now()
 		released := r.releases(lock)
 		r.promise("Unlock in calm times", released == nil || r.plan.forgets, "%q: %v", name, released)
+	}
+}
+
+// renumbers acquires a permit, and then one of the same semaphore by another number, which the
+// masters refuse just as long as the first is held.
+func (r *run) renumbers(held []*handle) {
+	const name = "sem1"
+	if r.plan.forgets || slices.ContainsFunc(held, func(h *handle) bool { return h.request.permits == 1 }) {
+		return
+	}
+	take := func(permits int) (*redlock.Lock, error) {
+		l := r.clients[permits%len(r.clients)].current()
+		s, err := l.locker.Semaphore(name, permits)
+		r.promise("Semaphore takes what is valid", err == nil, "Semaphore: %v", err)
+		lock, err := s.TryAcquire(r.base, redlock.WithoutRenewal())
+		if err == nil {
+			l.got.Add(1)
+		}
+		return lock, err
+	}
+	for _, permits := range []int{2, 3} {
+		lock, err := take(permits)
+		if r.busy(err) {
+			return
+		}
+		r.promise("the number of permits changes while nobody holds one", err == nil, "TryAcquire of %d: %v", permits, err)
+		if err != nil {
+			return
+		}
+		_, err = take(permits + 2)
+		r.promise("another number of permits is refused", is(err, redlock.ErrInvalid) || lock.Err() != nil || r.busy(err), "TryAcquire of %d beside %d: %v", permits+2, permits, err)
+		_ = r.releases(lock) //nolint:errcheck // the next permit needs it
+		time.Sleep(5 * latency)
+	}
+}
+
+// releasesAgain releases again what too few masters had confirmed.
+func (r *run) releasesAgain() {
+	for _, h := range r.handles {
+		h.mu.Lock()
+		unconfirmed := h.unconfirmed
+		h.mu.Unlock()
+		if !unconfirmed || h.life.closed.Load() || r.plan.changes {
+			continue
+		}
+		err := r.releases(h.lock)
+		r.promise("Unlock again asks anew", err == nil || h.wild() && is(err, redlock.ErrLost), "%v: its release was not confirmed, and again: %v", h.hold, err)
 	}
 }
 

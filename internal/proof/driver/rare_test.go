@@ -11,6 +11,7 @@ var rare = []string{
 	"a change of members",
 	"a change that its context ended",
 	"a choice that waited",
+	"a function that goes on after Close",
 	"a leader that resigned",
 	"a lock beside a broken master",
 	"a lock that was adopted from its holder",
