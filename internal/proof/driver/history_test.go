@@ -20,10 +20,11 @@ type run struct {
 	t    *testing.T
 	plan *plan
 
-	base   context.Context    //nolint:containedctx // ends every call of a history that hangs
-	cancel context.CancelFunc // of base
-	ending chan struct{}      // closed at the end of the storm
-	once   atomic.Int64       // names that were used once
+	base    context.Context    //nolint:containedctx // ends every call of a history that hangs
+	cancel  context.CancelFunc // of base
+	cluster string             // that the masters are at first
+	ending  chan struct{}      // closed at the end of the storm
+	once    atomic.Int64       // names that were used once
 
 	watchers sync.WaitGroup // of locks
 	open     atomic.Int32   // faults that have begun, and not ended

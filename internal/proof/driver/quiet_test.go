@@ -24,6 +24,7 @@ func (r *run) found() bool {
 	for err == nil {
 		m, failed := l.Cluster().Members(ctx)
 		if err = failed; err == nil || !errors.Is(err, redlock.ErrNoQuorum) || ctx.Err() != nil {
+			r.cluster = m.Cluster
 			r.promise("a new cluster has its masters", err == nil && len(m.Members) == r.plan.masters, "%+v: %v", m, err)
 			break
 		}
@@ -79,6 +80,16 @@ func (r *run) learns() {
 		}
 	}
 	time.Sleep(time.Second)
+}
+
+// outlived reports whether a call failed because its list has a master that was removed from a
+// cluster, of which all members then forgot and became a new one. The removed master remembers the
+// old one, and such a list gets nothing (docs/operations.md#restarts).
+func (r *run) outlived(err error) bool {
+	return r.plan.changes && is(err, redlock.ErrInvalid) && slices.ContainsFunc(r.masters, func(m master) bool {
+		marker, _, _ := m.get("redquorum:memory")
+		return strings.Contains(marker, " cluster=") && !strings.Contains(marker, " cluster="+r.cluster+" ")
+	})
 }
 
 // held returns the locks that are held.
@@ -191,7 +202,7 @@ func (r *run) free(held []*handle) {
 		}
 		switch {
 		case holder < 0:
-			r.promise("a free name is had at once", err == nil || r.plan.forgets, "%q is free, TryLock by %s: %v", name, l.client.plan.who, err)
+			r.promise("a free name is had at once", err == nil || r.plan.forgets || r.outlived(err), "%q is free, TryLock by %s: %v", name, l.client.plan.who, err)
 		case held[holder].lock.Err() == nil:
 			r.promise("ErrTaken", is(err, redlock.ErrTaken), "%q is held by %v, TryLock by %s: %v", name, held[holder].hold, l.client.plan.who, err)
 		}
