@@ -2,11 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 // step is a command that looks for violations, and says in lines of package proof what it found.
 type step struct {
@@ -31,18 +27,18 @@ const fuzzed = "140x FuzzGuard=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x
 
 // sizes says how much each step looks at.
 type sizes struct {
-	models, protocol, driver, library, changes, raced, chaos, fuzz, seeded string
+	models, driver, library, changes, raced, chaos, fuzz, seeded string
 
 	soak []string // the environment of full sizes
 }
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", protocol: "1000000", driver: "200", library: "2000", raced: "900",
+		models: "REDQUORUM_SEARCH=1", driver: "200", library: "2000", raced: "900",
 		changes: "REDQUORUM_PROVE=1", chaos: "2m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
-		models: "REDQUORUM_SOAK=1", protocol: "100000000", driver: "100000", library: "2000000", changes: "REDQUORUM_HISTORIES=500000", raced: "100000",
+		models: "REDQUORUM_SOAK=1", driver: "100000", library: "2000000", changes: "REDQUORUM_HISTORIES=500000", raced: "100000",
 		chaos: "90m", fuzz: "10m", seeded: ".",
 		soak: []string{"REDQUORUM_SOAK=1"},
 	}
@@ -54,13 +50,12 @@ func stepsOf(soak bool) []step {
 	if soak {
 		size, limit = full, 24*time.Hour
 	}
-	histories, seed := "REDQUORUM_HISTORIES=", fmt.Sprint(rand.Uint32())
+	const histories = "REDQUORUM_HISTORIES="
 	models := goTest("./internal/proof/search/fence", "./internal/proof/search/members", "./internal/proof/search/memory",
 		"./internal/proof/search/permit", "./internal/proof/search/shared")
 	const searches, plays, waits = 0, 1, 2 // the last row mostly waits, but for the raced histories
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
-		{name: "protocol", command: goTest("-run", "NoHistory", "./internal/proof/history/design", "-seed", seed), env: []string{histories + size.protocol}, row: plays},
 		{name: "driver", command: goTest("./internal/proof/driver"), env: []string{histories + size.driver, "REDQUORUM_PROVE=1"}, row: plays},
 		{name: "library", command: goTest("-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.library}, row: plays},
 		{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{size.changes}, row: plays},
