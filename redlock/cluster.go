@@ -9,6 +9,7 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wait"
@@ -170,7 +171,7 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 		return invalid("this Locker has %d nodes, and can have no more", quorum.MaxNodes)
 	}
 	defer l.members.Leave(at)
-	return c.change(ctx, op, func(s *members.Standing) (*members.Roster, error) {
+	return c.change(ctx, op, func(s *members.Standing) (*record.Roster, error) {
 		if s.Roster.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
 		}
@@ -196,7 +197,7 @@ func (c *Cluster) Remove(ctx context.Context, id string) error {
 	}
 	defer leave()
 	was := false
-	return c.change(ctx, op, func(s *members.Standing) (*members.Roster, error) {
+	return c.change(ctx, op, func(s *members.Standing) (*record.Roster, error) {
 		switch {
 		case s.Roster.Index(id) >= 0 && len(s.Roster.Members) == 1:
 			return nil, invalid("%s is the only member", id)
@@ -224,7 +225,7 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	defer leave()
-	return c.change(ctx, op, func(s *members.Standing) (*members.Roster, error) {
+	return c.change(ctx, op, func(s *members.Standing) (*record.Roster, error) {
 		if s.Roster.MaxTTL == d {
 			return nil, nil
 		}
@@ -233,8 +234,8 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 }
 
 // change makes a change, and says what it waited for if ctx or the Locker ends.
-func (c *Cluster) change(ctx context.Context, op string, next func(*members.Standing) (*members.Roster, error)) error {
-	chosen := func(before, after *members.Roster) {
+func (c *Cluster) change(ctx context.Context, op string, next func(*members.Standing) (*record.Roster, error)) error {
+	chosen := func(before, after *record.Roster) {
 		// Who may not write the log changes members all the same.
 		_ = c.locker.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above
 	}
@@ -259,7 +260,7 @@ func (l *Locker) untilClosed(ctx context.Context) (context.Context, context.Canc
 	return ctx, func() { close(done); cancel(nil) }
 }
 
-func membershipOf(r *members.Roster) Membership {
+func membershipOf(r *record.Roster) Membership {
 	m := Membership{Cluster: r.Cluster, Version: r.Version.Number, MaxTTL: r.MaxTTL}
 	for _, p := range r.Members {
 		m.Members = append(m.Members, Member{ID: p.ID, Endpoint: p.Endpoint, ServerName: p.ServerName})

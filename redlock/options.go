@@ -9,7 +9,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -228,7 +228,7 @@ func WithQuarantine(mode Quarantine) Option {
 // that lost everything are never taken for a new cluster.
 func WithCluster(id string) Option {
 	return lockerOption(func(c *config) error {
-		if !members.IsCluster(id) {
+		if !record.IsCluster(id) {
 			return invalid("cluster %q is not one word of at most 128 letters", id)
 		}
 		c.cluster = id

@@ -11,7 +11,7 @@ import (
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/owner"
-	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -111,7 +111,7 @@ func forcedEntry(key, holder, why string) journal.Entry {
 }
 
 // changeEntry tells how a version of the cluster's list differs from the one before.
-func changeEntry(before, after *members.Roster) journal.Entry {
+func changeEntry(before, after *record.Roster) journal.Entry {
 	e := journal.Entry{ID: after.Version.Name, Kind: journal.MaxTTL, Why: fmt.Sprintf("from %v to %v", before.MaxTTL, after.MaxTTL)}
 	for _, p := range after.Members {
 		if before.Index(p.ID) < 0 {

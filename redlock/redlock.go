@@ -48,6 +48,7 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wait"
@@ -164,7 +165,7 @@ func (l *Locker) serverForgot() {
 }
 
 // rosterChanged reports the change, if there is a hook or a logger.
-func (l *Locker) rosterChanged(roster *members.Roster) {
+func (l *Locker) rosterChanged(roster *record.Roster) {
 	if roster != nil {
 		l.events.cluster(membershipOf(roster))
 	}

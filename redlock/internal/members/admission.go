@@ -6,6 +6,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -46,30 +47,30 @@ func (a *admission) asks() *Membership { return a.membership }
 func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	n := &ms.members[i]
 	if n.text != text {
-		n.text, n.marker, n.said = text, parseMarker(text), 0
-		n.place, ms.stirred = n.marker.place(), true
-		ms.lives.meet(n.marker, n.place)
+		n.text, n.marker, n.said = text, record.ParseMarker(text), 0
+		n.place, ms.stirred = n.marker.Place(), true
+		ms.lives.Meet(n.marker, n.place)
 	}
 	waits := ms.waitsForOthersLocked(i)
 	v := ms.knowledgeLocked(i, now)
 	waits = ms.waitsToBeKnownLocked(i, &v) || waits
 	waits = n.waitsToBeRead() || waits
 	j := n.server.judge(n.marker, v)
-	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.incarnation {
+	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.Incarnation {
 		n.reported = n.known
 		ms.forgotLocked(n)
 		forgot = true
 	}
-	n.met = n.marker.incarnation
+	n.met = n.marker.Incarnation
 	n.phase = phaseQuarantined
 	if j.votes {
-		n.phase, n.known, n.until = phaseVoting, n.marker.incarnation, 0
+		n.phase, n.known, n.until = phaseVoting, n.marker.Incarnation, 0
 	}
-	if n.marker.state == markerLater && now == 0 {
+	if n.marker.State == record.MarkerLater && now == 0 {
 		ms.sendLocked(i, nil, nil) // it may be one that we know again
 		return forgot
 	}
-	if waits || n.marker.state == markerLater {
+	if waits || n.marker.State == record.MarkerLater {
 		n.retryAt = ms.clock.Now().Add(n.pause.Next())
 		return forgot
 	}
@@ -78,7 +79,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.retryAt = n.until
 		return forgot
 	}
-	if v.early && n.marker.state == markerActive && n.server.is(n.marker) {
+	if v.early && n.marker.State == record.MarkerActive && n.server.is(n.marker) {
 		n.until, n.retryAt = n.trusted, n.trusted
 		return forgot
 	}
@@ -95,8 +96,8 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
 		n.retryAt = min(n.until, here.Add(n.pause.Next()))
 		n.reads++
-		if n.marker.state == markerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.quarantineLocked()) < here {
-			written := n.until.Add(-time.Duration(n.marker.maxTTL) * time.Millisecond)
+		if n.marker.State == record.MarkerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.quarantineLocked()) < here {
+			written := n.until.Add(-time.Duration(n.marker.MaxTTL) * time.Millisecond)
 			n.objections = written.Add(objectionTime)
 			if here < n.objections {
 				n.retryAt = min(n.retryAt, n.objections)
@@ -111,13 +112,13 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 // data from a disk that may be old. It votes for those clients, by what they can see, and this one
 // neither believes it at once nor quarantines it for all.
 func (n *member) unnamed() bool {
-	return n.server.named() && !n.marker.named() && n.marker.state != markerAbsent &&
-		n.marker.state != markerUnreadable && n.marker.state != markerLater
+	return n.server.named() && !n.marker.Named() && n.marker.State != record.MarkerAbsent &&
+		n.marker.State != record.MarkerUnreadable && n.marker.State != record.MarkerLater
 }
 
 // watchedAt is when all has expired that the server can have forgotten before we connected to it.
 func (n *member) watchedAt(maxTTL time.Duration) clock.Instant {
-	return n.identity.Connected.Add(max(maxTTL, time.Duration(n.marker.maxTTL)*time.Millisecond))
+	return n.identity.Connected.Add(max(maxTTL, time.Duration(n.marker.MaxTTL)*time.Millisecond))
 }
 
 // timeLeft returns how long it takes until a change may be made, or for who only looks, how long
@@ -138,32 +139,32 @@ func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
 	v := knowledge{
 		known: n.known, own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), maxTTL: ms.quarantineLocked().Milliseconds(), now: now,
 	}
-	if n.place.cluster != "" && !n.place.isCandidate() && ms.keeper.roster == nil { // its cluster says
-		v.maxTTL = max(n.marker.maxTTL, leastQuarantine.Milliseconds())
+	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.keeper.roster == nil { // its cluster says
+		v.maxTTL = max(n.marker.MaxTTL, leastQuarantine.Milliseconds())
 	}
 	v.claim = ms.claimLocked(i)
-	if n.pardoned != "" && n.pardoned == n.marker.incarnation {
+	if n.pardoned != "" && n.pardoned == n.marker.Incarnation {
 		v.known = ""
 	}
 	v.watched = ms.clock.Now() >= n.watchedAt(ms.quarantineLocked())
-	v.early = v.known != "" && n.marker.incarnation != v.known && ms.clock.Now() < n.trusted
+	v.early = v.known != "" && n.marker.Incarnation != v.known && ms.clock.Now() < n.trusted
 	for k := range ms.members {
 		same := ms.members[k].identity.RunID == n.identity.RunID && n.server.named() // by another name
-		v.own = v.own && (same || ms.members[k].marker.incarnation != n.marker.incarnation || k == i)
+		v.own = v.own && (same || ms.members[k].marker.Incarnation != n.marker.Incarnation || k == i)
 	}
 	return v
 }
 
 // claimLocked returns which member a node is, as far as it is known: that goes into its marker when
 // it forgets, so that it waits for as long as its cluster's locks may last, whoever looks at it.
-func (ms *Membership) claimLocked(i int) (p place) {
+func (ms *Membership) claimLocked(i int) (p record.Place) {
 	roster := ms.keeper.roster
 	if roster == nil {
-		return place{}
+		return record.Place{}
 	}
 	at := ms.seatOfLocked(i, roster)
 	if at < 0 {
-		return place{}
+		return record.Place{}
 	}
 	return ms.nextLifeLocked(roster, roster.Members[at].ID)
 }
@@ -194,11 +195,11 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 }
 
 // waitsToBeRead reports whether a server, which may have come back with all that it held, must
-// first show that it has the list that its marker names: it may have a part of its keys (isTorn).
+// first show that it has the list that its marker names: it may have a part of its keys (IsTorn).
 // The keeper reads the list, and before that no client writes the new process into the marker, by
 // which all would believe it.
 func (n *member) waitsToBeRead() bool {
-	waits := !n.read && !n.forbids && n.place.isTold() && n.server.isRestart(n.marker)
+	waits := !n.read && !n.forbids && n.place.IsTold() && n.server.isRestart(n.marker)
 	n.early = n.early || waits
 	return waits
 }
@@ -242,11 +243,11 @@ func (a *admission) Complete(_ int, reply any, err error) {
 		return
 	}
 	text, now, _ := wire.ReadMemory(reply)
-	m := parseMarker(text)
-	if m.state == markerLost {
+	m := record.ParseMarker(text)
+	if m.State == record.MarkerLost {
 		n.server.hides = false // the marker now says so
 	}
-	if text != n.text && m.runID != "" && !n.server.fits(m) {
+	if text != n.text && m.RunID != "" && !n.server.fits(m) {
 		// The client that wrote it was told something else about this server than we were. The next
 		// handshake shows which of the two is true now. If instead each client wrote what it
 		// believes, the two would overwrite each other for ever.

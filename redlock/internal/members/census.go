@@ -1,6 +1,9 @@
 package members
 
-import "github.com/redquorum/redquorum/redlock/internal/wire"
+import (
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
+)
 
 // census is the second read of the nodes of a new cluster; the first is what each of them said when
 // it connected. With one read, a client with old knowledge of four nodes and fresh knowledge of the
@@ -24,7 +27,7 @@ func (ms *Membership) startCensusLocked() {
 			return
 		case now < n.objections:
 			return // retryAt is no later
-		case n.phase != phaseQuarantined || n.marker.state != markerNew || n.known != "":
+		case n.phase != phaseQuarantined || n.marker.State != record.MarkerNew || n.known != "":
 			return
 		}
 	}
@@ -45,7 +48,7 @@ func (ms *Membership) endCensusLocked() {
 		switch {
 		case n.phase != phaseQuarantined || n.asking != nil:
 		case equal:
-			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: n.marker.rest()}, nil)
+			ms.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: n.marker.Rest()}, nil)
 		default:
 			n.retryAt = min(n.retryAt, ms.clock.Now().Add(n.pause.Next()))
 			n.reads++

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // The next version is chosen by the members of the present one, with promise and accept (Lamport,
@@ -14,40 +16,40 @@ import (
 // ballot is an attempt to have a version chosen. Nothing is sent under it when it is over, and no
 // master accepts anything under it later than life after it promised.
 type ballot struct {
-	number Version
+	number record.Version
 	over   clock.Instant
 	life   int64 // milliseconds
 }
 
 // newBallot returns a ballot above all that were promised. It lasts half a quarantine at most, so
 // that a master that forgets what it promised is not back before it is over.
-func (ms *Membership) newBallot(reports []report) ballot {
+func (ms *Membership) newBallot(reports []core.Report) ballot {
 	var highest int64
 	life := fresh(ms.LongestTTL())
 	for i := range reports {
-		highest = max(highest, reports[i].register.promised.Number, reports[i].register.ballot.Number)
-		if t := reports[i].told(); t != nil {
+		highest = max(highest, reports[i].Register.Promised.Number, reports[i].Register.Ballot.Number)
+		if t := reports[i].Told(); t != nil {
 			life = min(life, fresh(t.MaxTTL))
 		}
 	}
-	return ballot{Version{highest + 1, newName()}, ms.clock.Now().Add(life), life.Milliseconds()}
+	return ballot{record.Version{Number: highest + 1, Name: record.NewName()}, ms.clock.Now().Add(life), life.Milliseconds()}
 }
 
 // promises asks the members for their promise, and returns the reports of those that gave it. A
 // master promises if it was told this version and nothing newer, has learned what it forgot, and
 // has promised nothing larger.
-func (ms *Membership) promises(ctx context.Context, roster *Roster, b ballot, reports []report) (given []report) {
+func (ms *Membership) promises(ctx context.Context, roster *record.Roster, b ballot, reports []core.Report) (given []core.Report) {
 	var asks []*inquiry
 	for _, r := range reports {
-		if !ms.isMember(&r, roster) || r.register.unlearned || !b.number.Above(r.register.promised) {
+		if !ms.isMember(&r, roster) || r.Register.Unlearned || !b.number.Above(r.Register.Promised) {
 			continue
 		}
-		next := r.register
-		next.promised, next.until = b.number, r.now+b.life
-		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, told: r.register.since > r.now}))
+		next := r.Register
+		next.Promised, next.Until = b.number, r.Now+b.life
+		asks = append(asks, ms.swapping(r, change{marker: r.Marker, register: &next, told: r.Register.Since > r.Now}))
 	}
 	for _, r := range ms.ask(ctx, asks, nil) {
-		if ms.isMember(&r, roster) && r.register.promised == b.number {
+		if ms.isMember(&r, roster) && r.Register.Promised == b.number {
 			given = append(given, r)
 		}
 	}
@@ -55,16 +57,16 @@ func (ms *Membership) promises(ctx context.Context, roster *Roster, b ballot, re
 }
 
 // isMember reports whether a master remembers that it was told this version as a member.
-func (ms *Membership) isMember(r *report, roster *Roster) bool {
-	t := r.told()
-	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version && roster.Index(r.place.member) >= 0 && !ms.isOver(r)
+func (ms *Membership) isMember(r *core.Report, roster *record.Roster) bool {
+	t := r.Told()
+	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version && roster.Index(r.Place.Member) >= 0 && !ms.isOver(r)
 }
 
 // found returns what was accepted under the largest ballot; nil if nothing was.
-func found(given []report) (under Version, accepted *Roster) {
+func found(given []core.Report) (under record.Version, accepted *record.Roster) {
 	for i := range given {
-		if g := &given[i].register; g.accepted != nil && (accepted == nil || g.ballot.Above(under)) {
-			under, accepted = g.ballot, g.accepted
+		if g := &given[i].Register; g.Accepted != nil && (accepted == nil || g.Ballot.Above(under)) {
+			under, accepted = g.Ballot, g.Accepted
 		}
 	}
 	return under, accepted
@@ -78,7 +80,7 @@ var (
 
 // choose has a version chosen after the present one, and returns it: what was begun if there is
 // something, and otherwise own, which may be nil.
-func (ms *Membership) choose(ctx context.Context, roster, own *Roster, reports []report) (*Roster, error) {
+func (ms *Membership) choose(ctx context.Context, roster, own *record.Roster, reports []core.Report) (*record.Roster, error) {
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, roster, b, reports)
 	if ms.teach(ctx, roster, b, given, reports) {
@@ -94,7 +96,7 @@ func (ms *Membership) choose(ctx context.Context, roster, own *Roster, reports [
 	if value == nil {
 		return nil, nil
 	}
-	if ms.accept(ctx, roster, b, value, given, roster.wait()) < roster.Need() {
+	if ms.accept(ctx, roster, b, value, given, roster.Wait()) < roster.Need() {
 		return nil, errOutrun
 	}
 	return value, nil
@@ -102,19 +104,19 @@ func (ms *Membership) choose(ctx context.Context, roster, own *Roster, reports [
 
 // accept asks those that promised to accept a version, each so many milliseconds after it was told
 // the present one. It returns how many now hold to it: they accepted it, or were told it meanwhile.
-func (ms *Membership) accept(ctx context.Context, roster *Roster, b ballot, value *Roster, given []report, wait int64) (holding int) {
+func (ms *Membership) accept(ctx context.Context, roster *record.Roster, b ballot, value *record.Roster, given []core.Report, wait int64) (holding int) {
 	var asks []*inquiry
 	for _, r := range given {
-		next := r.register
-		next.ballot, next.accepted = b.number, value
-		asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next, due: r.register.since + wait, latest: r.register.until}))
+		next := r.Register
+		next.Ballot, next.Accepted = b.number, value
+		asks = append(asks, ms.swapping(r, change{marker: r.Marker, register: &next, due: r.Register.Since + wait, latest: r.Register.Until}))
 	}
 	if ms.clock.Now() >= b.over {
 		return 0
 	}
 	for _, r := range ms.ask(ctx, asks, nil) {
-		t := r.told()
-		if ms.isMember(&r, roster) && r.register.ballot == b.number && r.register.accepted != nil || t != nil && t.Version == value.Version {
+		t := r.Told()
+		if ms.isMember(&r, roster) && r.Register.Ballot == b.number && r.Register.Accepted != nil || t != nil && t.Version == value.Version {
 			holding++
 		}
 	}
@@ -124,19 +126,19 @@ func (ms *Membership) accept(ctx context.Context, roster *Roster, b ballot, valu
 // learns reports whether a master that forgot learns what it may have accepted. So many others have
 // told what they accepted that one of them is in every majority in which it may have been; or every
 // member that remembers anything has.
-func (ms *Membership) learns(roster *Roster, given, reports []report) bool {
+func (ms *Membership) learns(roster *record.Roster, given, reports []core.Report) bool {
 	if len(given) > len(roster.Members)-roster.Need() {
 		return true
 	}
 	for _, p := range roster.Members {
-		forgot := slices.ContainsFunc(reports, func(r report) bool {
-			id, ours := r.place.member, r.place.cluster == roster.Cluster
-			if !ours && r.place.cluster == "" {
+		forgot := slices.ContainsFunc(reports, func(r core.Report) bool {
+			id, ours := r.Place.Member, r.Place.Cluster == roster.Cluster
+			if !ours && r.Place.Cluster == "" {
 				id, ours = p.ID, ms.nodeOf(&r).Endpoint() == p.Endpoint
 			}
-			return ours && id == p.ID && (r.told() == nil || r.register.unlearned)
+			return ours && id == p.ID && (r.Told() == nil || r.Register.Unlearned)
 		})
-		told := slices.ContainsFunc(given, func(r report) bool { return r.place.member == p.ID })
+		told := slices.ContainsFunc(given, func(r core.Report) bool { return r.Place.Member == p.ID })
 		if !forgot && !told {
 			return false
 		}
@@ -146,19 +148,19 @@ func (ms *Membership) learns(roster *Roster, given, reports []report) bool {
 
 // teach lets members take part in the choice that forgot, and rejoined when too few others were
 // there to tell what they had accepted.
-func (ms *Membership) teach(ctx context.Context, roster *Roster, b ballot, given, reports []report) (taught bool) {
+func (ms *Membership) teach(ctx context.Context, roster *record.Roster, b ballot, given, reports []core.Report) (taught bool) {
 	if !ms.learns(roster, given, reports) {
 		return false
 	}
 	var asks []*inquiry
 	for _, r := range reports {
-		if ms.isMember(&r, roster) && r.register.unlearned {
-			next := register{since: r.register.since, told: roster, promised: b.number, until: r.now + b.life}
-			next.ballot, next.accepted = found(given)
-			asks = append(asks, ms.swapping(r, change{marker: r.marker, register: &next}))
+		if ms.isMember(&r, roster) && r.Register.Unlearned {
+			next := record.Register{Since: r.Register.Since, Told: roster, Promised: b.number, Until: r.Now + b.life}
+			next.Ballot, next.Accepted = found(given)
+			asks = append(asks, ms.swapping(r, change{marker: r.Marker, register: &next}))
 		}
 	}
-	return slices.ContainsFunc(ms.ask(ctx, asks, nil), func(r report) bool { return r.register.promised == b.number })
+	return slices.ContainsFunc(ms.ask(ctx, asks, nil), func(r core.Report) bool { return r.Register.Promised == b.number })
 }
 
 // finish completes a change that some members of a version were told, and others were not. Who was
@@ -167,17 +169,17 @@ func (ms *Membership) teach(ctx context.Context, roster *Roster, b ballot, given
 // what they had accepted, and with those that were told a majority is enough. Nobody is told
 // before: if a majority forgot that it chose this version, and has chosen another one since, that
 // may count by now.
-func (ms *Membership) finish(ctx context.Context, before *Roster) {
+func (ms *Membership) finish(ctx context.Context, before *record.Roster) {
 	reports := ms.survey(ctx, nil)
-	told, by := toldNext(before, reports)
+	told, by := core.ToldNext(before, reports)
 	if told == nil {
 		return
 	}
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, before, b, reports)
 	for _, r := range reports {
-		if r.register.unlearned && ms.isMember(&r, before) {
-			r.register.unlearned, r.register.promised, r.register.until = false, b.number, r.now+b.life
+		if r.Register.Unlearned && ms.isMember(&r, before) {
+			r.Register.Unlearned, r.Register.Promised, r.Register.Until = false, b.number, r.Now+b.life
 			given = append(given, r)
 		}
 	}
@@ -192,34 +194,14 @@ func (ms *Membership) finish(ctx context.Context, before *Roster) {
 	ms.tellAll(ctx, told)
 }
 
-// toldNext returns the version after a roster that some of its members were told, and how many; nil
-// if none was, or they were told different ones.
-func toldNext(roster *Roster, reports []report) (next *Roster, by int) {
-	var ids []string
-	for i := range reports {
-		r := &reports[i]
-		t := r.told()
-		if t == nil || t.Cluster != roster.Cluster || t.Before != roster.Version || roster.Index(r.place.member) < 0 {
-			continue
-		}
-		if next != nil && next.Version != t.Version {
-			return nil, 0
-		}
-		if next = t; !slices.Contains(ids, r.place.member) {
-			ids = append(ids, r.place.member)
-		}
-	}
-	return next, len(ids)
-}
-
 // tellAll tells a chosen version to its members and to those that it has no more. A candidate that
 // it does not have stays one: to be told would end that.
-func (ms *Membership) tellAll(ctx context.Context, roster *Roster) {
+func (ms *Membership) tellAll(ctx context.Context, roster *record.Roster) {
 	var asks []*inquiry
 	for _, r := range ms.survey(ctx, nil) {
-		p := r.place
-		if was := p.version != (Version{}) || p.joined != 0 && roster.Index(p.member) >= 0; was && p.cluster == roster.Cluster && p.version.Number < roster.Version.Number {
-			if a := r.register.accepted; a == nil || a.Version.Number != roster.Version.Number || a.Version == roster.Version {
+		p := r.Place
+		if was := p.Version != (record.Version{}) || p.Joined != 0 && roster.Index(p.Member) >= 0; was && p.Cluster == roster.Cluster && p.Version.Number < roster.Version.Number {
+			if a := r.Register.Accepted; a == nil || a.Version.Number != roster.Version.Number || a.Version == roster.Version {
 				asks = append(asks, ms.telling(r, roster, 0))
 			}
 		}

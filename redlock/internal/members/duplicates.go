@@ -1,5 +1,7 @@
 package members
 
+import "github.com/redquorum/redquorum/redlock/internal/members/record"
+
 // expelCopiesLocked takes the vote from two servers whose markers have the same incarnation,
 // although each marker names its own server: one has what the other held, and was trusted to have
 // come back with its own data. It is no longer possible to tell which one.
@@ -7,8 +9,8 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 	for i := range ms.members {
 		for k := range i {
 			a, b := &ms.members[i], &ms.members[k]
-			if a.phase != phaseVoting || b.phase != phaseVoting || a.marker.incarnation != b.marker.incarnation ||
-				a.server.runID == unknown || b.server.runID == unknown || a.server.runID == b.server.runID {
+			if a.phase != phaseVoting || b.phase != phaseVoting || a.marker.Incarnation != b.marker.Incarnation ||
+				a.server.runID == record.Unknown || b.server.runID == record.Unknown || a.server.runID == b.server.runID {
 				continue
 			}
 			for _, j := range [...]int{i, k} {
@@ -20,7 +22,7 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 					n.until = ms.clock.Now().Add(ms.quarantineLocked())
 					continue
 				}
-				ms.sendLocked(j, n.server.quarantine(wordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.maxTTL), n.marker, ms.claimLocked(j)), nil)
+				ms.sendLocked(j, n.server.quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.claimLocked(j)), nil)
 			}
 		}
 	}
@@ -39,7 +41,7 @@ func (ms *Membership) findDuplicatesLocked() {
 		}
 		name := n.identity.RunID
 		if name == "" {
-			name = n.marker.incarnation
+			name = n.marker.Incarnation
 		}
 		if name == "" {
 			continue

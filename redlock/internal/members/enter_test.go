@@ -13,6 +13,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // What a master of a list may be: of a larger cluster, of a cluster of two, a cluster of its own,
@@ -22,14 +24,14 @@ const kinds = "cpo-"
 // world is a list of masters, by what each is.
 type world struct {
 	kinds   string
-	reports []report // what each says
-	most    *Roster  // the larger cluster; nil if the list has none of it
+	reports []core.Report  // what each says
+	most    *record.Roster // the larger cluster; nil if the list has none of it
 }
 
 // newWorld makes masters whose clusters have so many members; others of them are in no list.
 func newWorld(is string, sizes map[rune]int) *world {
-	w := &world{kinds: is, reports: make([]report, len(is))}
-	rosters := map[string]*Roster{}
+	w := &world{kinds: is, reports: make([]core.Report, len(is))}
+	rosters := map[string]*record.Roster{}
 	for i, kind := range is {
 		name := string(kind)
 		if kind == 'o' {
@@ -47,18 +49,18 @@ func newWorld(is string, sizes map[rune]int) *world {
 		for len(endpoints) < sizes[kind] {
 			endpoints = append(endpoints, fmt.Sprintf("redis://%s-elsewhere%d:6379", name, len(endpoints)))
 		}
-		rosters[name] = newCluster(time.Minute, endpoints)
+		rosters[name] = record.NewCluster(time.Minute, endpoints)
 	}
 	w.most = rosters["c"]
 	for i, kind := range is {
-		m, held := marker{state: markerActive, incarnation: fmt.Sprint(i), runID: unknown, replID: unknown, maxTTL: 60_000}, ""
+		m, held := record.Marker{State: record.MarkerActive, Incarnation: fmt.Sprint(i), RunID: record.Unknown, ReplID: record.Unknown, MaxTTL: 60_000}, ""
 		for _, name := range []string{string(kind), string(kind) + fmt.Sprint(i)} {
 			if r := rosters[name]; r != nil {
-				told := register{told: r}
-				m, held = m.at(place{cluster: r.Cluster, member: r.at(endpointOf(i)), version: r.Version}), "1\n"+told.rest()
+				told := record.Register{Told: r}
+				m, held = m.At(record.Place{Cluster: r.Cluster, Member: r.At(endpointOf(i)), Version: r.Version}), "1\n"+told.Rest()
 			}
 		}
-		w.reports[i] = readReport(i, m.text(), held, 1)
+		w.reports[i] = core.ReadReport(i, m.Text(), held, 1)
 	}
 	return w
 }
@@ -68,7 +70,7 @@ func endpointOf(i int) string { return fmt.Sprintf("redis://node%d:6379", i) }
 // enters returns the cluster that a client enters which hears some of the masters; empty for none.
 func (w *world) enters(nodes []*pipeline.Node, heard int) string {
 	ms := New(Config{MaxTTL: time.Minute, Clock: clock.System()}, nodes[:len(w.kinds)], &Observer{})
-	var reports []report
+	var reports []core.Report
 	for i, r := range w.reports {
 		if heard&(1<<i) != 0 {
 			reports = append(reports, r)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // Why a node has no vote. Both are errors of package redlock.
@@ -14,15 +15,6 @@ var (
 	ErrNotMember    = errors.New("redlock: not a member of the cluster")
 	ErrOtherCluster = errors.New("redlock: member of another cluster")
 )
-
-// conflictError means that the list has masters of two clusters.
-type conflictError struct{ one, other string }
-
-func (e conflictError) Error() string {
-	return fmt.Sprintf("the list has the masters of two clusters, %s and %s: leave out those of one (WithCluster says which one is meant)", e.one, e.other)
-}
-
-func conflictOf(one, other string) error { return conflictError{min(one, other), max(one, other)} }
 
 // Conflict returns why no lock can be granted whatever the masters answer; nil if there is no such
 // reason.
@@ -35,9 +27,9 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	switch p := n.place; {
 	case k.conflict != nil:
 		return fmt.Errorf("%w: %w", ErrOtherCluster, k.conflict)
-	case k.roster == nil && ms.cluster != "" && p.version != (Version{}) && p.cluster != ms.cluster:
-		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, ms.cluster)
-	case k.roster == nil && ms.cluster != "" && p.version == (Version{}):
+	case k.roster == nil && ms.cluster != "" && p.Version != (record.Version{}) && p.Cluster != ms.cluster:
+		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, ms.cluster)
+	case k.roster == nil && ms.cluster != "" && p.Version == (record.Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
 	case n.torn && ms.looks:
 		longest := ms.longestLocked()
@@ -47,13 +39,13 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: it was asked for the list of members, for %v: %w", pipeline.ErrQuarantined, askTimeout, n.unread)
 	case k.roster == nil && k.rival != "":
 		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.rival)
-	case k.roster == nil && p.version != (Version{}) && p.cluster == k.few:
-		return fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.cluster)
-	case k.roster == nil && p.version != (Version{}):
-		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.cluster, ms.unlistedLocked(p.cluster))
+	case k.roster == nil && p.Version != (record.Version{}) && p.Cluster == k.few:
+		return fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.Cluster)
+	case k.roster == nil && p.Version != (record.Version{}):
+		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.Cluster, ms.unlistedLocked(p.Cluster))
 	case k.roster == nil && n.forbids:
 		return fmt.Errorf("%w: the user may not read or write %s there, without which it becomes no member of a new cluster", pipeline.ErrQuarantined, pipeline.RegisterKey)
-	case k.roster == nil && k.short != nil && p.cluster == "" && n.stranger == n.text:
+	case k.roster == nil && k.short != nil && p.Cluster == "" && n.stranger == n.text:
 		return fmt.Errorf("%w: it is new, and the list also has a master of cluster %s: leave out those of one", pipeline.ErrQuarantined, k.short.Cluster)
 	case k.roster == nil && len(ms.awayLocked()) > 0:
 		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(ms.awayLocked(), " and "))
@@ -61,13 +53,13 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: it belongs to no cluster; the first client that takes a lock forms one", pipeline.ErrQuarantined)
 	case k.roster == nil:
 		return fmt.Errorf("%w: a new cluster is being formed", pipeline.ErrQuarantined)
-	case p.cluster != "" && p.cluster != k.roster.Cluster:
-		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, k.roster.Cluster)
-	case k.roster.Index(p.member) < 0:
+	case p.Cluster != "" && p.Cluster != k.roster.Cluster:
+		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, k.roster.Cluster)
+	case k.roster.Index(p.Member) < 0:
 		return fmt.Errorf("%w: `redlock members add` adds it", ErrNotMember)
-	case ms.lives.over(n.marker, p):
+	case ms.lives.Over(n.marker, p):
 		return fmt.Errorf("%w: it forgot, and its memory marker from before that was brought back", pipeline.ErrQuarantined)
-	case p.version == (Version{}):
+	case p.Version == (record.Version{}):
 		return fmt.Errorf("%w: it forgot, and rejoins when another member that remembers answers", pipeline.ErrQuarantined)
 	default:
 		return fmt.Errorf("%w: it was told another version of the cluster's list", pipeline.ErrQuarantined)
@@ -96,7 +88,7 @@ func (ms *Membership) unlistedLocked(cluster string) string {
 	}
 	var missing []string
 	for _, p := range short.Members {
-		listed := slices.ContainsFunc(ms.members, func(n member) bool { return n.place.cluster == cluster && n.place.member == p.ID }) ||
+		listed := slices.ContainsFunc(ms.members, func(n member) bool { return n.place.Cluster == cluster && n.place.Member == p.ID }) ||
 			slices.ContainsFunc(ms.Nodes(), func(n *pipeline.Node) bool { return n.Endpoint() == p.Endpoint })
 		if !listed {
 			missing = append(missing, p.Endpoint)

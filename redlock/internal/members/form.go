@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // A new cluster is formed by a client whose masters all remember, and belong to none. It lets them
@@ -31,15 +33,15 @@ func forming(maxTTL time.Duration) time.Duration { return max(maxTTL, 8*askTimeo
 
 // form lets masters form a cluster, if all of them can: those of the list, or of a roster that none
 // of its members remembers.
-func (ms *Membership) form(ctx context.Context, reports []report, roster *Roster) {
+func (ms *Membership) form(ctx context.Context, reports []core.Report, roster *record.Roster) {
 	began := ms.clock.Now()
 	reports, may := ms.formable(reports, roster)
 	if !may {
 		ms.setBack(ctx, reports)
 		return
 	}
-	slices.SortFunc(reports, func(a, b report) int {
-		if a.marker.runID < b.marker.runID || a.marker.runID == b.marker.runID && a.marker.incarnation < b.marker.incarnation {
+	slices.SortFunc(reports, func(a, b core.Report) int {
+		if a.Marker.RunID < b.Marker.RunID || a.Marker.RunID == b.Marker.RunID && a.Marker.Incarnation < b.Marker.Incarnation {
 			return -1
 		}
 		return 1
@@ -47,13 +49,13 @@ func (ms *Membership) form(ctx context.Context, reports []report, roster *Roster
 	nodes := ms.Nodes()
 	var endpoints []string
 	for i := range reports {
-		endpoints = append(endpoints, nodes[reports[i].node].Listed())
+		endpoints = append(endpoints, nodes[reports[i].Node].Listed())
 	}
 	maxTTL := ms.maxTTL
 	if roster != nil {
 		maxTTL = roster.MaxTTL
 	}
-	roster = newCluster(maxTTL, endpoints)
+	roster = record.NewCluster(maxTTL, endpoints)
 	joined := ms.join(ctx, reports[:1], roster)
 	if len(joined) == 1 {
 		joined = append(joined, ms.join(ctx, reports[1:], roster)...)
@@ -63,9 +65,9 @@ func (ms *Membership) form(ctx context.Context, reports []report, roster *Roster
 	for i := range joined {
 		if r := joined[i]; late || len(joined) < len(reports) { // gives up
 			soFar = nil
-			asks = append(asks, ms.swapping(r, change{marker: r.marker.at(place{})}))
+			asks = append(asks, ms.swapping(r, change{marker: r.Marker.At(record.Place{})}))
 		} else {
-			asks = append(asks, ms.telling(r, roster, r.place.joined+(forming(maxTTL)/tellShare).Milliseconds()))
+			asks = append(asks, ms.telling(r, roster, r.Place.Joined+(forming(maxTTL)/tellShare).Milliseconds()))
 		}
 	}
 	ms.ask(ctx, asks, soFar)
@@ -77,12 +79,12 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 	if ms.View().Enough {
 		return
 	}
-	var there []report
+	var there []core.Report
 	for _, r := range ms.survey(ctx, ms.learn) {
 		ms.mu.Lock()
-		is := r.node < ms.listed && ms.members[r.node].duplicate < 0
+		is := r.Node < ms.listed && ms.members[r.Node].duplicate < 0
 		ms.mu.Unlock()
-		if is && r.marker.state == markerActive {
+		if is && r.Marker.State == record.MarkerActive {
 			there = append(there, r)
 		}
 	}
@@ -93,7 +95,7 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 	for i := range there {
 		endpoints = append(endpoints, ms.nodeOf(&there[i]).Listed())
 	}
-	roster := newCluster(ms.maxTTL, endpoints)
+	roster := record.NewCluster(ms.maxTTL, endpoints)
 	var asks []*inquiry
 	for _, r := range ms.join(ctx, there, roster) {
 		asks = append(asks, ms.telling(r, roster, 0))
@@ -110,21 +112,21 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 }
 
 // join lets masters join a cluster, and returns the reports of those that did.
-func (ms *Membership) join(ctx context.Context, reports []report, roster *Roster) (joined []report) {
+func (ms *Membership) join(ctx context.Context, reports []core.Report, roster *record.Roster) (joined []core.Report) {
 	var asks []*inquiry
 	for _, r := range reports {
-		id := roster.at(ms.nodeOf(&r).Endpoint())
-		p := place{cluster: roster.Cluster, member: id, version: roster.Version, joined: r.now}
-		asks = append(asks, ms.swapping(r, change{marker: r.marker.at(p), register: &register{told: roster}, told: true}))
+		id := roster.At(ms.nodeOf(&r).Endpoint())
+		p := record.Place{Cluster: roster.Cluster, Member: id, Version: roster.Version, Joined: r.Now}
+		asks = append(asks, ms.swapping(r, change{marker: r.Marker.At(p), register: &record.Register{Told: roster}, told: true}))
 	}
-	return slices.DeleteFunc(ms.ask(ctx, asks, nil), func(r report) bool {
-		return r.place.cluster != roster.Cluster || r.place.joined == 0 || r.register.told == nil || r.register.told.Cluster != roster.Cluster
+	return slices.DeleteFunc(ms.ask(ctx, asks, nil), func(r core.Report) bool {
+		return r.Place.Cluster != roster.Cluster || r.Place.Joined == 0 || r.Register.Told == nil || r.Register.Told.Cluster != roster.Cluster
 	})
 }
 
 // formable returns the reports of the masters of a new cluster, and whether it can be formed: all
 // of them are there, remember, and belong to no cluster.
-func (ms *Membership) formable(reports []report, roster *Roster) (of []report, may bool) {
+func (ms *Membership) formable(reports []core.Report, roster *record.Roster) (of []core.Report, may bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	k := &ms.keeper
@@ -138,16 +140,16 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 		if n.duplicate >= 0 && roster != nil {
 			continue // another name of one of them
 		}
-		at := slices.IndexFunc(reports, func(r report) bool { return r.node == i })
+		at := slices.IndexFunc(reports, func(r core.Report) bool { return r.Node == i })
 		if at < 0 || n.duplicate >= 0 || node.State() != pipeline.Up {
 			k.missing = append(k.missing, node.Endpoint())
 			continue
 		}
 		r := reports[at]
 		// In a list that we count by, a candidate is a member that was removed, and is added again.
-		may = may && r.marker.state == markerActive && r.place.version == (Version{}) && (roster == nil || r.place.joined == 0)
+		may = may && r.Marker.State == record.MarkerActive && r.Place.Version == (record.Version{}) && (roster == nil || r.Place.Joined == 0)
 		// And the one member of a cluster may be on its way home to another one (bringHome).
-		may = may && (roster == nil || len(roster.Members) > 1 || r.place.cluster == "" || r.place.cluster == roster.Cluster)
+		may = may && (roster == nil || len(roster.Members) > 1 || r.Place.Cluster == "" || r.Place.Cluster == roster.Cluster)
 		of = append(of, r)
 	}
 	may = ms.othersLocked(of, roster) && may
@@ -159,11 +161,11 @@ func (ms *Membership) formable(reports []report, roster *Roster) (of []report, m
 // become another one. Who lost the register, too, cannot tell. It reports whether the candidates
 // among them are of such a cluster, which is over if all of its members are here: then nobody will
 // make them members.
-func (ms *Membership) othersLocked(of []report, roster *Roster) (free bool) {
-	newest := make(map[string]*Roster)
+func (ms *Membership) othersLocked(of []core.Report, roster *record.Roster) (free bool) {
+	newest := make(map[string]*record.Roster)
 	for _, r := range of {
-		t := r.register.told
-		if t == nil || t.Cluster != r.place.cluster || r.place.joined != 0 {
+		t := r.Register.Told
+		if t == nil || t.Cluster != r.Place.Cluster || r.Place.Joined != 0 {
 			continue
 		}
 		if roster != nil && !t.Version.Above(roster.Version) {
@@ -175,30 +177,30 @@ func (ms *Membership) othersLocked(of []report, roster *Roster) (free bool) {
 	}
 	for _, told := range newest {
 		for i, p := range told.Members {
-			here := slices.ContainsFunc(of, func(r report) bool {
-				return ms.seatOfLocked(r.node, told) == i || r.place.cluster == told.Cluster && r.place.member == p.ID
+			here := slices.ContainsFunc(of, func(r core.Report) bool {
+				return ms.seatOfLocked(r.Node, told) == i || r.Place.Cluster == told.Cluster && r.Place.Member == p.ID
 			})
 			if !here {
 				ms.keeper.missing = append(ms.keeper.missing, p.Endpoint)
 			}
 		}
 	}
-	return !slices.ContainsFunc(of, func(r report) bool { return r.place.joined != 0 && newest[r.place.cluster] == nil })
+	return !slices.ContainsFunc(of, func(r core.Report) bool { return r.Place.Joined != 0 && newest[r.Place.Cluster] == nil })
 }
 
 // setBack lets masters belong to no cluster that were left behind in one that will never count:
 // they joined forming ago, and none of its masters was told it.
-func (ms *Membership) setBack(ctx context.Context, reports []report) {
+func (ms *Membership) setBack(ctx context.Context, reports []core.Report) {
 	for _, r := range reports {
-		t := r.register.told
-		if r.place.joined == 0 || t == nil || r.place.version != t.Version || t.Cluster != r.place.cluster || r.now <= r.place.joined+forming(t.MaxTTL).Milliseconds() {
+		t := r.Register.Told
+		if r.Place.Joined == 0 || t == nil || r.Place.Version != t.Version || t.Cluster != r.Place.Cluster || r.Now <= r.Place.Joined+forming(t.MaxTTL).Milliseconds() {
 			continue
 		}
 		asked, told := 0, false
 		for _, other := range reports {
-			told = told || other.place.cluster == t.Cluster && other.told() != nil
-			if slices.ContainsFunc(t.Members, func(p Peer) bool {
-				return p.Endpoint == ms.nodeOf(&other).Endpoint() || other.place.cluster == t.Cluster && other.place.member == p.ID
+			told = told || other.Place.Cluster == t.Cluster && other.Told() != nil
+			if slices.ContainsFunc(t.Members, func(p record.Peer) bool {
+				return p.Endpoint == ms.nodeOf(&other).Endpoint() || other.Place.Cluster == t.Cluster && other.Place.Member == p.ID
 			}) {
 				asked++
 			}
@@ -207,7 +209,7 @@ func (ms *Membership) setBack(ctx context.Context, reports []report) {
 		case told:
 			ms.tell(ctx, r, t, false)
 		case asked == len(t.Members):
-			ms.swap(ctx, r, change{marker: r.marker.at(place{})})
+			ms.swap(ctx, r, change{marker: r.Marker.At(record.Place{})})
 		}
 	}
 }

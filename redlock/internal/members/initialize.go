@@ -2,6 +2,7 @@ package members
 
 import (
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -13,15 +14,15 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 	for i := range ms.members {
 		n := &ms.members[i]
 		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.is(n.marker) && n.err == nil &&
-			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.incarnation &&
-			(fresh && n.marker.state == markerNew || lost && n.marker.state == markerLost)
+			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.Incarnation &&
+			(fresh && n.marker.State == record.MarkerNew || lost && n.marker.State == record.MarkerLost)
 		if mine && (n.asking == nil || n.asking.census != nil) {
-			ms.census, n.pardoned = nil, n.marker.incarnation
+			ms.census, n.pardoned = nil, n.marker.Incarnation
 			m := n.marker
 			if n.server.named() {
-				m.runID = n.server.runID
+				m.RunID = n.server.runID
 			}
-			ms.sendLocked(i, &wire.Swap{Begin: wordActive, Rest: m.rest()}, nil)
+			ms.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: m.Rest()}, nil)
 		}
 		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || ms.undecidedLocked(i, ms.View())
 	}

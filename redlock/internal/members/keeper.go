@@ -7,6 +7,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -16,20 +18,20 @@ import (
 // forgot, and finishes changes that were begun. It runs while something is left to do, which a
 // marker shows that does not name the roster that we count by.
 type keeper struct {
-	roster   *Roster // by which votes count; nil while none is known
-	conflict error   // why none is: masters of two clusters
-	rival    string  // why none is yet: another cluster may count as well, or be meant
-	few      string  // or, of this cluster: no more masters of the list are known to be its than do not answer
-	byList   bool    // no roster can be known, as most masters forbid to read theirs: the list is the cluster
+	roster   *record.Roster // by which votes count; nil while none is known
+	conflict error          // why none is: masters of two clusters
+	rival    string         // why none is yet: another cluster may count as well, or be meant
+	few      string         // or, of this cluster: no more masters of the list are known to be its than do not answer
+	byList   bool           // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	running  bool
-	stop     func()        // ends its run; nil before the first
-	pause    clock.Backoff // between its runs
-	runs     int           // since a marker said something new
-	retryAt  clock.Instant // when to run again; never if nothing is left to do
-	newer    clock.Instant // since when a master was told more than a quorum; 0 if none is
-	missing  []string      // the list's masters without which no cluster can be formed
-	short    *Roster       // the newest that a master was told, if it does not count
-	settled  Version       // of the roster, once all of its members were told it (settleLocked)
+	stop     func()         // ends its run; nil before the first
+	pause    clock.Backoff  // between its runs
+	runs     int            // since a marker said something new
+	retryAt  clock.Instant  // when to run again; never if nothing is left to do
+	newer    clock.Instant  // since when a master was told more than a quorum; 0 if none is
+	missing  []string       // the list's masters without which no cluster can be formed
+	short    *record.Roster // the newest that a master was told, if it does not count
+	settled  record.Version // of the roster, once all of its members were told it (settleLocked)
 }
 
 // finishAfter is how long a proposer has for telling the members before others finish its change.
@@ -76,15 +78,15 @@ func (ms *Membership) unsettledLocked() bool {
 		switch {
 		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isStrangeLocked(i):
 			continue
-		case k.roster != nil && n.place.mayBeOf(k.roster) && ms.lives.doubt(n.marker, n.place) && ms.seatOfLocked(i, k.roster) >= 0:
+		case k.roster != nil && n.place.MayBeOf(k.roster) && ms.lives.Doubt(n.marker, n.place) && ms.seatOfLocked(i, k.roster) >= 0:
 			return true
-		case n.marker.state != markerActive:
+		case n.marker.State != record.MarkerActive:
 			continue
-		case !n.read && n.place.isTold(): // it may have come back with a part of its keys
+		case !n.read && n.place.IsTold(): // it may have come back with a part of its keys
 			return true
 		}
-		if k.roster == nil || n.place.cluster != k.roster.Cluster || n.place.version != k.roster.Version || n.place.joined != 0 ||
-			n.place.lives != ms.lives.of(k.roster, n.place.member) {
+		if k.roster == nil || n.place.Cluster != k.roster.Cluster || n.place.Version != k.roster.Version || n.place.Joined != 0 ||
+			n.place.Lives != ms.lives.Of(k.roster, n.place.Member) {
 			return true
 		}
 	}
@@ -132,19 +134,19 @@ func (ms *Membership) keep(ctx context.Context) {
 }
 
 // remembered reports whether a member remembers that it was told a version.
-func (ms *Membership) remembered(roster *Roster, reports []report) bool {
-	return slices.ContainsFunc(reports, func(r report) bool { return ms.isMember(&r, roster) })
+func (ms *Membership) remembered(roster *record.Roster, reports []core.Report) bool {
+	return slices.ContainsFunc(reports, func(r core.Report) bool { return ms.isMember(&r, roster) })
 }
 
 // newestTold returns the newest version that a master was told and remembers, or a member of it: of
 // our cluster, if we have one. What only those remember that were removed is nobody's list any
 // more.
-func (ms *Membership) newestTold(reports []report, ours *Roster, member bool) (newest *Roster) {
+func (ms *Membership) newestTold(reports []core.Report, ours *record.Roster, member bool) (newest *record.Roster) {
 	for i := range reports {
-		t := reports[i].told()
+		t := reports[i].Told()
 		switch {
-		case t == nil || ours == nil && reports[i].node >= ms.listed: // an operator is about to add the latter
-		case member && t.Index(reports[i].place.member) < 0 || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
+		case t == nil || ours == nil && reports[i].Node >= ms.listed: // an operator is about to add the latter
+		case member && t.Index(reports[i].Place.Member) < 0 || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
 		case newest == nil || t.Version.Number > newest.Version.Number:
 			newest = t
 		}
@@ -154,7 +156,7 @@ func (ms *Membership) newestTold(reports []report, ours *Roster, member bool) (n
 
 // survey asks all masters what they know of their cluster. It passes on what they have said so far
 // with each answer: a master that does not answer holds up nobody who can go on without it.
-func (ms *Membership) survey(ctx context.Context, soFar func([]report)) []report {
+func (ms *Membership) survey(ctx context.Context, soFar func([]core.Report)) []core.Report {
 	ms.mu.Lock()
 	var asks []*inquiry
 	for i := range ms.members {
@@ -174,7 +176,7 @@ type inquiry struct {
 	asked      clock.Instant
 	connection uint64 // of the node, when it was asked
 	done       chan<- *inquiry
-	report     report
+	report     core.Report
 	err        error
 }
 
@@ -184,8 +186,8 @@ func (q *inquiry) asks() *Membership { return q.membership }
 func (q *inquiry) Complete(_ int, reply any, err error) {
 	if q.err = err; err == nil {
 		text, held, now, _ := wire.ReadMembers(reply)
-		q.report = readReport(q.node, text, held, now)
-		q.report.asked = q.asked
+		q.report = core.ReadReport(q.node, text, held, now)
+		q.report.Asked = q.asked
 		q.membership.heard(q.node, text, now)
 	}
 	q.done <- q
@@ -195,7 +197,7 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 // called with each. A master that does not answer holds up nothing for longer than what the others
 // said is acted on (leastQuarantine). When ctx ends, those that have not answered are as if they
 // had not answered in time.
-func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]report)) (reports []report) {
+func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]core.Report)) (reports []core.Report) {
 	done := make(chan *inquiry, len(asks))
 	now := ms.clock.Now()
 	until := now.Add(askTimeout)
@@ -223,7 +225,7 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]rep
 		ms.mu.Lock()
 		if n, forbidden := &ms.members[q.node], wire.IsForbidden(q.err); forbidden || q.err == nil {
 			n.forbids, n.unread = forbidden, nil
-			n.read, n.torn = n.identity.Connection == q.connection, q.err == nil && q.report.isTorn()
+			n.read, n.torn = n.identity.Connection == q.connection, q.err == nil && q.report.IsTorn()
 		} else if ctx.Err() == nil {
 			n.unread = q.err
 		}
@@ -242,7 +244,7 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]rep
 	ms.mu.Lock()
 	ms.keeper.byList = ms.cluster == "" && ms.keeper.roster == nil && ms.forbiddenLocked() >= quorum.Need(ms.listed)
 	ms.mu.Unlock()
-	slices.SortFunc(reports, func(a, b report) int { return a.node - b.node })
+	slices.SortFunc(reports, func(a, b core.Report) int { return a.Node - b.Node })
 	return reports
 }
 
@@ -259,16 +261,16 @@ func (ms *Membership) forbiddenLocked() (n int) {
 
 // swap makes a change at the master of a report, if it has not changed since. It reports whether it
 // was made, and what the master says now.
-func (ms *Membership) swap(ctx context.Context, r report, c change) (now report, made bool) {
+func (ms *Membership) swap(ctx context.Context, r core.Report, c change) (now core.Report, made bool) {
 	after := ms.ask(ctx, []*inquiry{ms.swapping(r, c)}, nil)
 	if len(after) == 0 {
 		return r, false
 	}
-	return after[0], after[0].text == c.marker.text() && (c.register == nil || sameRest(after[0].held, c.register.rest()))
+	return after[0], after[0].Text == c.marker.Text() && (c.register == nil || sameRest(after[0].Held, c.register.Rest()))
 }
 
-func (ms *Membership) swapping(r report, c change) *inquiry {
-	return &inquiry{node: r.node, request: wire.Members(r.text, r.held, c.entry())}
+func (ms *Membership) swapping(r core.Report, c change) *inquiry {
+	return &inquiry{node: r.Node, request: wire.Members(r.Text, r.Held, c.entry())}
 }
 
 // sameRest reports whether a register has this behind its first line.
@@ -281,9 +283,9 @@ func sameRest(held, rest string) bool {
 func (ms *Membership) heard(i int, text string, now int64) {
 	ms.mu.Lock()
 	n := &ms.members[i]
-	m := parseMarker(text)
-	ms.lives.meet(m, m.place())
-	waits := m.waits() && text != n.text && n.asking == nil && n.server.fits(m)
+	m := record.ParseMarker(text)
+	ms.lives.Meet(m, m.Place())
+	waits := m.Waits() && text != n.text && n.asking == nil && n.server.fits(m)
 	if waits && !ms.stopped && n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
 		ms.endLocked(ms.readLocked(i, text, now))
 		return
@@ -293,18 +295,18 @@ func (ms *Membership) heard(i int, text string, now int64) {
 }
 
 // learn finds the newest version that counts: a majority of its members name it.
-func (ms *Membership) learn(reports []report) {
+func (ms *Membership) learn(reports []core.Report) {
 	ms.mu.Lock()
 	ms.learnLocked(reports)
 	ms.settleLocked(reports)
 	ms.endLocked(false)
 }
 
-func (ms *Membership) learnLocked(reports []report) {
+func (ms *Membership) learnLocked(reports []core.Report) {
 	k := &ms.keeper
-	counted := countedIn(reports)
+	counted := core.CountedIn(reports)
 	if ms.cluster != "" {
-		counted = slices.DeleteFunc(counted, func(r *Roster) bool { return r.Cluster != ms.cluster })
+		counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return r.Cluster != ms.cluster })
 	}
 	known := k.roster
 	if known != nil {
@@ -315,18 +317,18 @@ func (ms *Membership) learnLocked(reports []report) {
 		}
 		// Told by a majority of the version that we know, the next one was chosen. Its quorum may
 		// need a new member, which is not known to us before.
-		if next, by := toldNext(known, reports); k.roster == known && next != nil && by >= known.Need() {
+		if next, by := core.ToldNext(known, reports); k.roster == known && next != nil && by >= known.Need() {
 			ms.adoptLocked(next)
 		}
 	}
 	// A master that an operator is about to add does not say which cluster is meant.
-	reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool {
-		return r.node >= ms.listed && ms.members[r.node].position.of == ""
+	reports = slices.DeleteFunc(slices.Clone(reports), func(r core.Report) bool {
+		return r.Node >= ms.listed && ms.members[r.Node].position.of == ""
 	})
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return namedIn(reports, r) < r.Need() })
+	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return core.NamedIn(reports, r) < r.Need() })
 	all := slices.Clone(counted)
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool { return isSmall(r, all) || ms.isAstrayLocked(r, all, reports) })
-	if known != nil && slices.ContainsFunc(reports, func(r report) bool { return r.place.cluster == known.Cluster && r.told() != nil }) {
+	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return core.IsSmall(r, all) || ms.isAstrayLocked(r, all, reports) })
+	if known != nil && slices.ContainsFunc(reports, func(r core.Report) bool { return r.Place.Cluster == known.Cluster && r.Told() != nil }) {
 		ms.contestLocked(reports, counted)
 		return // a member of ours remembers
 	}
@@ -335,8 +337,8 @@ func (ms *Membership) learnLocked(reports []report) {
 	// cluster of its own would take that for the cluster.
 	unheard := ms.unheardLocked(reports, known)
 	k.few = ""
-	counted = slices.DeleteFunc(counted, func(r *Roster) bool {
-		few := namedIn(reports, r) <= unheard
+	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool {
+		few := core.NamedIn(reports, r) <= unheard
 		if few {
 			k.few = r.Cluster
 		}
@@ -345,7 +347,7 @@ func (ms *Membership) learnLocked(reports []report) {
 	k.rival = ""
 	switch {
 	case len(counted) > 1:
-		k.conflict = conflictOf(counted[0].Cluster, counted[1].Cluster)
+		k.conflict = core.ConflictOf(counted[0].Cluster, counted[1].Cluster)
 	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
 		if ms.cluster == "" {
 			k.rival = ms.rivalOfLocked(counted[0], reports, unheard)
@@ -354,7 +356,7 @@ func (ms *Membership) learnLocked(reports []report) {
 		case k.rival == "":
 			ms.adoptLocked(counted[0])
 		case unheard == 0:
-			k.conflict = conflictOf(counted[0].Cluster, k.rival)
+			k.conflict = core.ConflictOf(counted[0].Cluster, k.rival)
 		}
 	}
 }
@@ -373,132 +375,81 @@ func (ms *Membership) learnLocked(reports []report) {
 //
 // A cluster of one master is no rival of a larger one. Who enters it has heard of nobody else's
 // master, and has heard of all: but who enters the larger one has heard of a majority of that.
-func (ms *Membership) rivalOfLocked(r *Roster, reports []report, unheard int) string {
-	own := namedIn(reports, r)
+func (ms *Membership) rivalOfLocked(r *record.Roster, reports []core.Report, unheard int) string {
+	own := core.NamedIn(reports, r)
 	for i := range reports {
 		one := &reports[i]
-		if one.place.cluster == r.Cluster || !one.isOf(one.place.cluster) {
+		if one.Place.Cluster == r.Cluster || !one.IsOf(one.Place.Cluster) {
 			continue
 		}
-		least, t := own, one.told()
+		least, t := own, one.Told()
 		if t != nil {
 			least = min(own, t.Need())
 		}
-		other := []*Roster{r}
-		if (t == nil || !isSmall(t, other) && !ms.isAstrayLocked(t, other, reports)) && masters(reports, one.place.cluster)+unheard >= least {
-			return one.place.cluster
+		other := []*record.Roster{r}
+		if (t == nil || !core.IsSmall(t, other) && !ms.isAstrayLocked(t, other, reports)) && core.Masters(reports, one.Place.Cluster)+unheard >= least {
+			return one.Place.Cluster
 		}
 	}
 	return ""
 }
 
-// isOf reports whether the master is one of a cluster, or was before it forgot.
-func (r *report) isOf(cluster string) bool {
-	return cluster != "" && r.place.cluster == cluster && r.place.member != "" && (r.told() != nil || r.marker.state == markerLost)
-}
-
-// masters counts those that are of a cluster, whatever version they were told.
-func masters(reports []report, cluster string) (n int) {
-	var ids []string
-	for i := range reports {
-		if r := &reports[i]; r.isOf(cluster) && !slices.Contains(ids, r.place.member) {
-			ids = append(ids, r.place.member)
-		}
-	}
-	return len(ids)
-}
-
 // contestLocked finds out whether the list also has the majority of another cluster than ours. With
 // the same list, another client may count by that one: so neither may grant anything.
-func (ms *Membership) contestLocked(reports []report, counted []*Roster) {
+func (ms *Membership) contestLocked(reports []core.Report, counted []*record.Roster) {
 	k := &ms.keeper
-	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
+	listed := slices.DeleteFunc(slices.Clone(reports), func(r core.Report) bool { return r.Node >= ms.listed })
 	if ms.unheardLocked(reports, nil) == 0 {
 		k.conflict = nil
 	}
 	for _, r := range counted {
-		if ms.cluster == "" && r.Cluster != k.roster.Cluster && namedIn(listed, r) >= r.Need() && namedIn(listed, k.roster) >= k.roster.Need() {
-			k.conflict = conflictOf(k.roster.Cluster, r.Cluster)
+		if ms.cluster == "" && r.Cluster != k.roster.Cluster && core.NamedIn(listed, r) >= r.Need() && core.NamedIn(listed, k.roster) >= k.roster.Need() {
+			k.conflict = core.ConflictOf(k.roster.Cluster, r.Cluster)
 		}
 	}
 }
 
 // concedeLocked ends a conflict when those of the other cluster do not answer: who begins now with
 // this list enters our cluster, or none. While masters are being asked, they may yet answer.
-func (ms *Membership) concedeLocked(reports []report) {
+func (ms *Membership) concedeLocked(reports []core.Report) {
 	k := &ms.keeper
 	if k.conflict == nil || k.roster == nil {
 		return
 	}
-	listed := slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.node >= ms.listed })
-	unheard, own := ms.unheardLocked(listed, nil), namedIn(listed, k.roster)
+	listed := slices.DeleteFunc(slices.Clone(reports), func(r core.Report) bool { return r.Node >= ms.listed })
+	unheard, own := ms.unheardLocked(listed, nil), core.NamedIn(listed, k.roster)
 	if own >= k.roster.Need() && own > unheard && ms.rivalOfLocked(k.roster, listed, unheard) == "" {
 		k.conflict = nil
 	}
 }
 
-// isSmall reports whether a cluster is a single master, beside a larger one.
-func isSmall(r *Roster, among []*Roster) bool {
-	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *Roster) bool { return len(other.Members) > 1 })
-}
-
 // isAstrayLocked reports whether a cluster is a single master that is a member of another one, by
 // its endpoint or by the one at which it answers us: somebody has used it alone after it forgot,
 // perhaps by another name.
-func (ms *Membership) isAstrayLocked(r *Roster, among []*Roster, reports []report) bool {
-	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *Roster) bool {
-		return other != r && slices.ContainsFunc(other.Members, func(p Peer) bool {
-			return p.Endpoint == r.Members[0].Endpoint || slices.ContainsFunc(reports, func(one report) bool {
-				t := one.told()
-				return t != nil && t.Cluster == r.Cluster && (ms.isAtLocked(one.node, p) || ms.members[one.node].position.of == p.ID)
+func (ms *Membership) isAstrayLocked(r *record.Roster, among []*record.Roster, reports []core.Report) bool {
+	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *record.Roster) bool {
+		return other != r && slices.ContainsFunc(other.Members, func(p record.Peer) bool {
+			return p.Endpoint == r.Members[0].Endpoint || slices.ContainsFunc(reports, func(one core.Report) bool {
+				t := one.Told()
+				return t != nil && t.Cluster == r.Cluster && (ms.isAtLocked(one.Node, p) || ms.members[one.Node].position.of == p.ID)
 			})
 		})
 	})
 }
 
-// namedIn counts the masters that name a version.
-func namedIn(reports []report, t *Roster) (n int) {
-	var ids []string
-	for i := range reports {
-		r := &reports[i]
-		if told := r.told(); told != nil && told.Cluster == t.Cluster && told.Version == t.Version && t.Index(r.place.member) >= 0 && !slices.Contains(ids, r.place.member) {
-			ids = append(ids, r.place.member)
-		}
-	}
-	return len(ids)
-}
-
-// countedIn returns the newest version of each cluster that counts.
-func countedIn(reports []report) (counted []*Roster) {
-	for i := range reports {
-		t := reports[i].told()
-		if t == nil || namedIn(reports, t) < t.Need() {
-			continue
-		}
-		at := slices.IndexFunc(counted, func(r *Roster) bool { return r.Cluster == t.Cluster })
-		switch {
-		case at < 0:
-			counted = append(counted, t)
-		case t.Version.Number > counted[at].Version.Number:
-			counted[at] = t
-		}
-	}
-	return counted
-}
-
 // unheardLocked counts the members of a roster of which nothing is known; without one, the masters
 // of the list.
-func (ms *Membership) unheardLocked(reports []report, roster *Roster) (n int) {
+func (ms *Membership) unheardLocked(reports []core.Report, roster *record.Roster) (n int) {
 	if roster != nil {
 		for _, p := range roster.Members {
-			if !slices.ContainsFunc(reports, func(r report) bool { return ms.members[r.node].position.of == p.ID }) {
+			if !slices.ContainsFunc(reports, func(r core.Report) bool { return ms.members[r.Node].position.of == p.ID }) {
 				n++
 			}
 		}
 		return n
 	}
 	for i := range ms.listed {
-		if m := &ms.members[i]; m.duplicate < 0 && !m.vacant() && !slices.ContainsFunc(reports, func(r report) bool { return r.node == i }) {
+		if m := &ms.members[i]; m.duplicate < 0 && !m.vacant() && !slices.ContainsFunc(reports, func(r core.Report) bool { return r.Node == i }) {
 			n++
 		}
 	}
@@ -506,7 +457,7 @@ func (ms *Membership) unheardLocked(reports []report, roster *Roster) (n int) {
 }
 
 // adoptLocked makes votes count by a roster from now on.
-func (ms *Membership) adoptLocked(r *Roster) {
+func (ms *Membership) adoptLocked(r *record.Roster) {
 	k := &ms.keeper
 	another := k.roster != nil && k.roster.Cluster != r.Cluster
 	k.roster, k.conflict, k.newer = r, nil, 0
@@ -521,25 +472,25 @@ func (ms *Membership) adoptLocked(r *Roster) {
 
 // tend does for each master what it needs. While the roster does not count, who was told the one
 // before is not told it without a look at whether a majority of them has accepted it (finish).
-func (ms *Membership) tend(ctx context.Context, roster *Roster, reports []report) {
-	ahead, counts := false, namedIn(reports, roster) >= roster.Need()
-	var before *Roster
+func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
+	ahead, counts := false, core.NamedIn(reports, roster) >= roster.Need()
+	var before *record.Roster
 	for i := range reports {
 		r := &reports[i]
-		p := r.place
-		switch ours := p.cluster == roster.Cluster; {
-		case p.mayBeOf(roster) && ms.isDoubted(r):
+		p := r.Place
+		switch ours := p.Cluster == roster.Cluster; {
+		case p.MayBeOf(roster) && ms.isDoubted(r):
 			ms.letWaitAnew(r, roster, reports)
-		case ours && p.version == roster.Version && p.joined == 0:
+		case ours && p.Version == roster.Version && p.Joined == 0:
 			ms.show(ctx, r, roster)
-		case ours && p.joined != 0 && roster.Index(p.member) >= 0 && (r.marker.state == markerActive || p.version == (Version{})):
+		case ours && p.Joined != 0 && roster.Index(p.Member) >= 0 && (r.Marker.State == record.MarkerActive || p.Version == (record.Version{})):
 			ms.tell(ctx, *r, roster, counts)
-		case r.marker.state != markerActive: // it waits, or is not for us
-		case ours && p.version.Number > roster.Version.Number:
+		case r.Marker.State != record.MarkerActive: // it waits, or is not for us
+		case ours && p.Version.Number > roster.Version.Number:
 			ahead = true
-		case ours && !counts && p.version == roster.Before && r.told() != nil:
-			before = r.told()
-		case ours && p.version != (Version{}):
+		case ours && !counts && p.Version == roster.Before && r.Told() != nil:
+			before = r.Told()
+		case ours && p.Version != (record.Version{}):
 			ms.tell(ctx, *r, roster, counts)
 		default:
 			ms.bringHome(ctx, r, roster, reports)

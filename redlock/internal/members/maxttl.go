@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // LongestTTL is how long any lock may last, as far as it is known.
@@ -17,7 +19,7 @@ func (ms *Membership) LongestTTL() time.Duration {
 
 func (ms *Membership) longestLocked() time.Duration {
 	if r := ms.keeper.roster; r != nil {
-		return r.longest()
+		return r.Longest()
 	}
 	return ms.maxTTL
 }
@@ -46,7 +48,7 @@ func fresh(maxTTL time.Duration) time.Duration { return quarantine(maxTTL) / 2 }
 // other, when it has waited for the shorter MaxTTL.
 func (ms *Membership) MaxTTL() time.Duration { return ms.View().maxTTL }
 
-func (ms *Membership) maxTTLLocked(r *Roster) time.Duration {
+func (ms *Membership) maxTTLLocked(r *record.Roster) time.Duration {
 	switch {
 	case r == nil:
 		return time.Duration(math.MaxInt64)
@@ -61,7 +63,7 @@ func (ms *Membership) maxTTLLocked(r *Roster) time.Duration {
 // who could let one rejoin at the version before. They say so within half of the shorter
 // quarantine: one of them that forgot in that time waits for all of it, and what somebody has read
 // to let it rejoin is younger than the other half (rejoin).
-func (ms *Membership) settleLocked(reports []report) {
+func (ms *Membership) settleLocked(reports []core.Report) {
 	k := &ms.keeper
 	r := k.roster
 	if r == nil || k.settled == r.Version {
@@ -69,9 +71,9 @@ func (ms *Membership) settleLocked(reports []report) {
 	}
 	since := ms.clock.Now().Add(-fresh(r.Earlier))
 	for _, p := range r.Members {
-		if !slices.ContainsFunc(reports, func(one report) bool {
-			t := one.told()
-			return one.place.member == p.ID && t != nil && t.Cluster == r.Cluster && t.Version == r.Version && one.asked > since && !ms.lives.over(one.marker, one.place)
+		if !slices.ContainsFunc(reports, func(one core.Report) bool {
+			t := one.Told()
+			return one.Place.Member == p.ID && t != nil && t.Cluster == r.Cluster && t.Version == r.Version && one.Asked > since && !ms.lives.Over(one.Marker, one.Place)
 		}) {
 			return
 		}
@@ -91,7 +93,7 @@ func (ms *Membership) settlesLocked() bool {
 		told := false
 		for i := range ms.members {
 			at := ms.members[i].place
-			told = told || at.cluster == r.Cluster && at.member == p.ID && at.version == r.Version && nodes[i].State() != pipeline.Down
+			told = told || at.Cluster == r.Cluster && at.Member == p.ID && at.Version == r.Version && nodes[i].State() != pipeline.Down
 		}
 		if !told {
 			return false

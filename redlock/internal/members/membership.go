@@ -10,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -25,10 +26,10 @@ const (
 
 // Observer is told of changes. No mutex of this package is held during its calls.
 type Observer struct {
-	VotesChanged  func()        // time or a server may have changed whose votes count
-	ServerForgot  func()        // a server has forgotten what it held
-	HoldsLocks    func() bool   // are there locks that must not be forgotten unnoticed?
-	RosterChanged func(*Roster) // votes count by another version of the cluster's list from now on
+	VotesChanged  func()               // time or a server may have changed whose votes count
+	ServerForgot  func()               // a server has forgotten what it held
+	HoldsLocks    func() bool          // are there locks that must not be forgotten unnoticed?
+	RosterChanged func(*record.Roster) // votes count by another version of the cluster's list from now on
 }
 
 // Config is what a [Membership] is made with.
@@ -43,7 +44,7 @@ type Config struct {
 	Owns bool // the nodes of the list may be closed
 }
 
-// Membership knows whose votes count. See marker.go and roster.go for what decides that, and
+// Membership knows whose votes count. See record.Marker and record.Roster for what decides that, and
 // admission.go and keeper.go for how it comes about.
 type Membership struct {
 	mode     Mode
@@ -65,7 +66,7 @@ type Membership struct {
 	mu         sync.Mutex // guards the fields below; never held while a node is called
 	members    []member
 	keeper     keeper
-	lives      lives
+	lives      record.Lives
 	stirred    bool         // a marker has changed since the keeper ran
 	undialable []string     // endpoints of members
 	census     *census      // the second read of a new cluster; nil while there is none
@@ -84,7 +85,7 @@ type View struct {
 	Strangers  quorum.NodeSet // no members: not asked
 	Vacant     quorum.NodeSet // of these, those whose connection was ended: their masters were removed, or not added
 	Enough     bool           // a quorum votes
-	Roster     *Roster        // by which votes count; nil if none is known, or they count by the list
+	Roster     *record.Roster // by which votes count; nil if none is known, or they count by the list
 	Conflict   error          // why no lock may be granted: the list has majorities of two clusters
 
 	members quorum.NodeSet // the nodes of members
@@ -110,19 +111,19 @@ type member struct {
 
 	server   server
 	text     string // the marker as it was last read
-	marker   marker
-	place    place  // what the marker says of the cluster
-	id       string // the member that it was last; empty for none
-	stranger string // the marker by which it belongs to no cluster of ours
-	seat     int    // the index of the member that it was when that was found, without its marker; -1 for none
-	forbids  bool   // the user may not use its register, as far as is known on this connection
-	unread   error  // why the register could not be read the last time; nil if it was, or was not tried
-	read     bool   // the register was read on this connection, or is forbidden
-	torn     bool   // it has lost a part of its keys, as far as that was read
-	known    string // the incarnation under which it was last active to us; empty for none
-	reported string // the one that was last reported as forgotten
-	met      string // the incarnation that its marker named last, in whatever state
-	pardoned string // the incarnation that Initialize made active: trusted whatever we know
+	marker   record.Marker
+	place    record.Place // what the marker says of the cluster
+	id       string       // the member that it was last; empty for none
+	stranger string       // the marker by which it belongs to no cluster of ours
+	seat     int          // the index of the member that it was when that was found, without its marker; -1 for none
+	forbids  bool         // the user may not use its register, as far as is known on this connection
+	unread   error        // why the register could not be read the last time; nil if it was, or was not tried
+	read     bool         // the register was read on this connection, or is forbidden
+	torn     bool         // it has lost a part of its keys, as far as that was read
+	known    string       // the incarnation under which it was last active to us; empty for none
+	reported string       // the one that was last reported as forgotten
+	met      string       // the incarnation that its marker named last, in whatever state
+	pardoned string       // the incarnation that Initialize made active: trusted whatever we know
 
 	trusted    clock.Instant // until then only the known incarnation is trusted
 	distrusted string        // the known incarnation that trusted was set for
@@ -168,7 +169,7 @@ const never = clock.Instant(math.MaxInt64)
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, looks: config.Looks, clock: config.Clock, dial: config.Dial,
-		listed: len(nodes), owns: config.Owns, observer: observer, keeper: keeper{retryAt: never}, lives: lives{},
+		listed: len(nodes), owns: config.Owns, observer: observer, keeper: keeper{retryAt: never}, lives: record.Lives{},
 	}
 	for range nodes {
 		ms.members = append(ms.members, newMember())
@@ -239,7 +240,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	}
 	n.seen, n.identity, n.before = true, id, n.identity
 	n.asking, n.err, n.reads, n.objections, n.lost = nil, nil, 0, 0, 0
-	n.text, n.marker, n.place, n.said, n.forbids, n.unread = "", marker{}, place{}, 0, false, nil
+	n.text, n.marker, n.place, n.said, n.forbids, n.unread = "", record.Marker{}, record.Place{}, 0, false, nil
 	n.read, n.torn = false, false
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)

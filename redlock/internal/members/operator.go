@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // Standing is what the masters say of the cluster now.
 type Standing struct {
-	Roster *Roster
+	Roster *record.Roster
 	Told   map[string]int64 // the number of the version that each member was told
 	Next   time.Duration    // until another version can be chosen
-	Behind []Peer           // members of whom it is not known that they were told the roster
+	Behind []record.Peer    // members of whom it is not known that they were told the roster
 	Open   bool             // a choice was begun, and may be finished
 	Ahead  bool             // a member was told later than its clock says that it is: the clock was set back
 
-	reports []report
+	reports []core.Report
 }
 
 // Standing asks all masters. It fails if no majority tells the same, or ctx ends.
@@ -33,7 +35,7 @@ func (ms *Membership) Standing(ctx context.Context) (Standing, error) {
 
 // look asks all masters, and learns what counts. Nothing follows from what they said until ctx
 // ended: the others were given no time.
-func (ms *Membership) look(ctx context.Context) ([]report, error) {
+func (ms *Membership) look(ctx context.Context) ([]core.Report, error) {
 	reports := ms.survey(ctx, nil)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -47,7 +49,7 @@ type NoRosterError struct{ Told, Need int } // how many do, and how many it take
 
 func (e *NoRosterError) Error() string { return "no majority of the members of a cluster answers" }
 
-func (ms *Membership) standing(reports []report) (Standing, error) {
+func (ms *Membership) standing(reports []core.Report) (Standing, error) {
 	ms.mu.Lock()
 	roster, conflict := ms.keeper.roster, ms.keeper.conflict
 	ms.mu.Unlock()
@@ -57,20 +59,20 @@ func (ms *Membership) standing(reports []report) (Standing, error) {
 	if roster == nil {
 		return Standing{}, &NoRosterError{}
 	}
-	if named := namedIn(reports, roster); named < roster.Need() {
+	if named := core.NamedIn(reports, roster); named < roster.Need() {
 		return Standing{}, &NoRosterError{named, roster.Need()}
 	}
 	s := Standing{Roster: roster, Told: map[string]int64{}, reports: reports}
 	var left []int64 // until each member accepts
 	for i := range reports {
 		r := &reports[i]
-		if t := r.told(); t != nil && t.Cluster == roster.Cluster && roster.Index(r.place.member) >= 0 {
-			s.Told[r.place.member] = t.Version.Number
+		if t := r.Told(); t != nil && t.Cluster == roster.Cluster && roster.Index(r.Place.Member) >= 0 {
+			s.Told[r.Place.Member] = t.Version.Number
 		}
 		if ms.isMember(r, roster) {
-			left = append(left, max(0, min(r.register.since+roster.wait()-r.now, roster.wait())))
-			s.Open = s.Open || r.register.accepted != nil
-			s.Ahead = s.Ahead || r.register.since > r.now
+			left = append(left, max(0, min(r.Register.Since+roster.Wait()-r.Now, roster.Wait())))
+			s.Open = s.Open || r.Register.Accepted != nil
+			s.Ahead = s.Ahead || r.Register.Since > r.Now
 		}
 	}
 	if len(left) < roster.Need() { // the marker of another one is of a life that is over
@@ -91,8 +93,8 @@ type Progress func(waits string, left time.Duration)
 
 // Operation is a change of the cluster's list.
 type Operation struct {
-	Next   func(*Standing) (*Roster, error) // returns the next version; nil if nothing is left to do
-	Chosen func(before, after *Roster)      // is called for each version that was chosen meanwhile
+	Next   func(*Standing) (*record.Roster, error) // returns the next version; nil if nothing is left to do
+	Chosen func(before, after *record.Roster)      // is called for each version that was chosen meanwhile
 	Tell   Progress
 }
 
@@ -177,7 +179,7 @@ func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (wa
 }
 
 // whyDown returns why there is no connection to a member, behind a colon; nothing if there is one.
-func (ms *Membership) whyDown(p Peer) string {
+func (ms *Membership) whyDown(p record.Peer) string {
 	if at, known := ms.NodeOf(p.ID, p.Endpoint); known {
 		if err := ms.Nodes()[at].Stats().Err; err != nil {
 			return ": " + err.Error()
@@ -204,7 +206,7 @@ func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell P
 			why = stats.Err
 		}
 		for _, r := range reports {
-			if r.node != at {
+			if r.Node != at {
 				continue
 			}
 			id, ready, err := ms.prepare(ctx, &r, roster)
@@ -231,23 +233,23 @@ func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell P
 	}
 }
 
-func (ms *Membership) prepare(ctx context.Context, r *report, roster *Roster) (id string, ready bool, err error) {
-	p := r.place
+func (ms *Membership) prepare(ctx context.Context, r *core.Report, roster *record.Roster) (id string, ready bool, err error) {
+	p := r.Place
 	switch {
-	case p.cluster == roster.Cluster && roster.Index(p.member) >= 0:
-		return p.member, true, nil // it is a member, or will be again when it has waited
-	case p.cluster == roster.Cluster && p.joined != 0:
-		return p.member, true, nil // an operator before us has prepared it
-	case p.cluster == roster.Cluster && p.version.Number > roster.Version.Number:
+	case p.Cluster == roster.Cluster && roster.Index(p.Member) >= 0:
+		return p.Member, true, nil // it is a member, or will be again when it has waited
+	case p.Cluster == roster.Cluster && p.Joined != 0:
+		return p.Member, true, nil // an operator before us has prepared it
+	case p.Cluster == roster.Cluster && p.Version.Number > roster.Version.Number:
 		return "", false, nil // it may be a member of that one
-	case p.cluster != roster.Cluster && p.cluster != "" && !p.isCandidate(): // also if it forgot: that one awaits it
-		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.cluster, roster.Cluster)
-	case r.marker.state == markerLater || r.marker.state == markerUnreadable || r.marker.state == markerAbsent:
+	case p.Cluster != roster.Cluster && p.Cluster != "" && !p.IsCandidate(): // also if it forgot: that one awaits it
+		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, roster.Cluster)
+	case r.Marker.State == record.MarkerLater || r.Marker.State == record.MarkerUnreadable || r.Marker.State == record.MarkerAbsent:
 		return "", false, nil // the next look may say more
 	}
-	if id = p.member; p.cluster != roster.Cluster { // otherwise a version that was begun may have it
-		id = roster.newID()
+	if id = p.Member; p.Cluster != roster.Cluster { // otherwise a version that was begun may have it
+		id = roster.NewID()
 	}
-	_, ready = ms.swap(ctx, *r, change{marker: r.marker.at(place{cluster: roster.Cluster, member: id, joined: r.now, life: p.life})})
+	_, ready = ms.swap(ctx, *r, change{marker: r.Marker.At(record.Place{Cluster: roster.Cluster, Member: id, Joined: r.Now, Life: p.Life})})
 	return id, ready, nil
 }

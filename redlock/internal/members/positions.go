@@ -5,6 +5,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -19,18 +20,18 @@ import (
 // left there has expired. The connection ends, and nothing more comes of it, before another node
 // takes the position. So it is with a master that an operator tried to add in vain.
 type position struct {
-	of    string        // the member that its master was last; empty if it never was one
-	kept  int           // operators who are about to add its master
-	left  bool          // the last of them gave it up
-	ends  clock.Instant // when it may become vacant; never while its master is a member, or never was one and may be
-	told  bool          // that it was removed, before the position became vacant
-	since Version       // the version under which it became vacant; zero while it is taken
-	free  clock.Instant // when another master may take it; never while the connection is ending
+	of    string         // the member that its master was last; empty if it never was one
+	kept  int            // operators who are about to add its master
+	left  bool           // the last of them gave it up
+	ends  clock.Instant  // when it may become vacant; never while its master is a member, or never was one and may be
+	told  bool           // that it was removed, before the position became vacant
+	since record.Version // the version under which it became vacant; zero while it is taken
+	free  clock.Instant  // when another master may take it; never while the connection is ending
 }
 
 // vacant reports whether the connection to a node was ended, because its master was removed, or not
 // added.
-func (n *member) vacant() bool { return n.position.since != (Version{}) }
+func (n *member) vacant() bool { return n.position.since != (record.Version{}) }
 
 // takenLocked returns the nodes whose positions are taken.
 func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
@@ -50,22 +51,22 @@ func (ms *Membership) removedLocked(i int) bool {
 	switch p := n.place; {
 	case at >= 0:
 		n.position.of, n.position.left = roster.Members[at].ID, false
-	case p.cluster == roster.Cluster && p.joined != 0: // somebody is about to add it
+	case p.Cluster == roster.Cluster && p.Joined != 0: // somebody is about to add it
 		n.position.of = ""
-	case p.cluster == roster.Cluster && p.version != (Version{}):
-		n.position.of = p.member
+	case p.Cluster == roster.Cluster && p.Version != (record.Version{}):
+		n.position.of = p.Member
 	}
 	if n.position.of == "" || roster.Index(n.position.of) >= 0 {
 		switch {
 		case !n.position.left:
 			n.position.ends = never
 		case n.position.ends == never && n.position.kept == 0: // an operator has left it
-			n.position.ends = ms.clock.Now().Add(roster.longest())
+			n.position.ends = ms.clock.Now().Add(roster.Longest())
 		}
 		return false
 	}
 	if n.position.ends == never && n.position.kept == 0 && (ms.owns || i >= ms.listed) {
-		n.position.ends = ms.clock.Now().Add(roster.longest())
+		n.position.ends = ms.clock.Now().Add(roster.Longest())
 	}
 	return true
 }
@@ -79,7 +80,7 @@ func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
 		if n.position.ends > now || n.position.kept > 0 { // also without a roster
 			continue
 		}
-		behind := n.place.cluster == roster.Cluster && n.place.version != (Version{}) && n.place.version != roster.Version
+		behind := n.place.Cluster == roster.Cluster && n.place.Version != (record.Version{}) && n.place.Version != roster.Version
 		if n.duplicate >= 0 || n.position.left || (n.seen || n.position.told) && !behind { // the first node of a server is told for all
 			nodes.Add(i)
 		}
@@ -111,7 +112,7 @@ func (ms *Membership) vacate() {
 // missingLocked returns the members that have no node, and the vacant positions that may be theirs.
 // Without discovery, that may be any of the list, by another name; but none is tried twice for one
 // version.
-func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
+func (ms *Membership) missingLocked() (peers []record.Peer, vacant []int) {
 	roster, nodes := ms.keeper.roster, ms.Nodes()
 	if roster == nil {
 		return nil, nil
@@ -125,8 +126,8 @@ func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
 		has := slices.Contains(ms.undialable, p.Endpoint)
 		for i, node := range nodes {
 			n := &ms.members[i]
-			is := (n.id == p.ID || n.position.of == p.ID && n.place.mayBeOf(roster)) && !ms.isElsewhereLocked(i)
-			has = has || !n.vacant() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.server())
+			is := (n.id == p.ID || n.position.of == p.ID && n.place.MayBeOf(roster)) && !ms.isElsewhereLocked(i)
+			has = has || !n.vacant() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.Server())
 		}
 		if !has {
 			peers = append(peers, p)
@@ -134,8 +135,8 @@ func (ms *Membership) missingLocked() (peers []Peer, vacant []int) {
 	}
 	for i, node := range nodes {
 		s := &ms.members[i].position
-		its := i < ms.listed && ms.dial == nil || slices.ContainsFunc(peers, func(p Peer) bool { return node.Server() == p.server() })
-		if len(peers) > 0 && s.since != (Version{}) && s.since != roster.Version && s.free != never && its {
+		its := i < ms.listed && ms.dial == nil || slices.ContainsFunc(peers, func(p record.Peer) bool { return node.Server() == p.Server() })
+		if len(peers) > 0 && s.since != (record.Version{}) && s.since != roster.Version && s.free != never && its {
 			vacant = append(vacant, i)
 		}
 	}
@@ -155,7 +156,7 @@ func (ms *Membership) dialMissing() {
 		return // the others are dialed when it is known which members these are
 	}
 	for _, p := range peers {
-		node, err := ms.dial(p.listed())
+		node, err := ms.dial(p.Listed())
 		if err == nil && ms.addNode(node, position{of: p.ID}) >= 0 {
 			continue
 		}
@@ -231,7 +232,7 @@ func (ms *Membership) positionForLocked(node *pipeline.Node) int {
 	for i, other := range ms.Nodes() {
 		s := &ms.members[i].position
 		own := s.free != never && other.Endpoint() == node.Endpoint()
-		if s.since != (Version{}) && (own || i >= ms.listed && s.free <= ms.clock.Now()) {
+		if s.since != (record.Version{}) && (own || i >= ms.listed && s.free <= ms.clock.Now()) {
 			return i
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // ErrUnproven is the vote of a node that did not prove that it remembers.
@@ -31,7 +32,7 @@ func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	case i >= len(v.markers): // it was added a moment ago
 		return false
 	case v.proofless.Has(i): // the marker may be readable nevertheless: what others wrote counts
-		return v.Voting.Has(i) && (proof == nil || parseMarker(proof.Marker).state != markerLost)
+		return v.Voting.Has(i) && (proof == nil || record.ParseMarker(proof.Marker).State != record.MarkerLost)
 	case proof == nil:
 		return false
 	case v.markers[i] != "" && v.markers[i] == proof.Marker:
@@ -46,14 +47,14 @@ func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 // know, or has only refreshed the marker. Otherwise the server has forgotten what it held, or it is
 // a different one: the connection ends, and the next one finds out.
 func (ms *Membership) reconsider(i int, text string) bool {
-	m := parseMarker(text)
+	m := record.ParseMarker(text)
 	ms.mu.Lock()
 	n := &ms.members[i]
 	switch {
 	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless:
 		ms.mu.Unlock()
 		return false
-	case m.state == markerLater, m.state == markerActive && m.incarnation == n.marker.incarnation && n.server.fits(m):
+	case m.State == record.MarkerLater, m.State == record.MarkerActive && m.Incarnation == n.marker.Incarnation && n.server.fits(m):
 		if n.text != text {
 			ms.readLocked(i, text, 0)
 		}
@@ -67,7 +68,7 @@ func (ms *Membership) reconsider(i int, text string) bool {
 		return false
 	}
 	// Not if only the rest of the marker is new, as when a replica that is long gone was forgotten.
-	forgot := n.known != "" && n.reported != n.known && (m.state != markerActive || m.incarnation != n.known)
+	forgot := n.known != "" && n.reported != n.known && (m.State != record.MarkerActive || m.Incarnation != n.known)
 	if forgot {
 		n.reported = n.known
 		ms.forgotLocked(n)

@@ -1,5 +1,7 @@
 package members
 
+import "github.com/redquorum/redquorum/redlock/internal/members/record"
+
 // If the user may not read and write the marker, a server's memory is judged by what the server
 // says about itself: its run id and its uptime. This is weaker (docs/operations.md, ACL, says what
 // it misses), and stricter than it looks: whatever a server does not say counts against it.
@@ -10,7 +12,7 @@ func (ms *Membership) judgeProoflessLocked(n *member) (forgot bool) {
 	id, before := n.identity, n.before
 	first := before.Connection == 0
 	replaced := !first && id.RunID != before.RunID
-	n.phase, n.asking, n.retryAt, n.text, n.marker = phaseProofless, nil, never, "", marker{}
+	n.phase, n.asking, n.retryAt, n.text, n.marker = phaseProofless, nil, never, "", record.Marker{}
 	switch {
 	case n.known != "": // it could prove what it remembers, and no longer can
 		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
@@ -13,12 +15,12 @@ import (
 //
 // Counts says that the version counts. Then it also takes the place of another one of its number,
 // which was chosen and forgotten by its majority, and counts no more.
-func (ms *Membership) tell(ctx context.Context, r report, roster *Roster, counts bool) {
-	if t := r.told(); t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts) {
+func (ms *Membership) tell(ctx context.Context, r core.Report, roster *record.Roster, counts bool) {
+	if t := r.Told(); t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts) {
 		return
 	}
-	if a := r.register.accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
-		if t := r.told(); t != nil && t.Version == roster.Before {
+	if a := r.Register.Accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
+		if t := r.Told(); t != nil && t.Version == roster.Before {
 			ms.finish(ctx, t)
 		}
 		return
@@ -28,26 +30,26 @@ func (ms *Membership) tell(ctx context.Context, r report, roster *Roster, counts
 
 // telling returns the request that tells a master a version, until a time by its clock; 0 for any.
 // A new member has joined and granted nothing, so it votes at once.
-func (ms *Membership) telling(r report, roster *Roster, latest int64) *inquiry {
-	m, p := r.marker, r.place
-	m.state, m.maxTTL = markerActive, roster.quarantine().Milliseconds()
-	p.version, p.joined = roster.Version, 0
-	told := register{told: roster, unlearned: r.register.unlearned && r.place.joined == 0}
-	return ms.swapping(r, change{marker: m.at(p), register: &told, told: true, latest: latest})
+func (ms *Membership) telling(r core.Report, roster *record.Roster, latest int64) *inquiry {
+	m, p := r.Marker, r.Place
+	m.State, m.MaxTTL = record.MarkerActive, quarantine(roster.Longest()).Milliseconds()
+	p.Version, p.Joined = roster.Version, 0
+	told := record.Register{Told: roster, Unlearned: r.Register.Unlearned && r.Place.Joined == 0}
+	return ms.swapping(r, change{marker: m.At(p), register: &told, told: true, latest: latest})
 }
 
 // bringHome does what a master needs that remembers and belongs to no cluster, or to another one.
-func (ms *Membership) bringHome(ctx context.Context, r *report, roster *Roster, reports []report) {
+func (ms *Membership) bringHome(ctx context.Context, r *core.Report, roster *record.Roster, reports []core.Report) {
 	id, ours := ms.memberAt(r, roster, reports)
-	t := r.register.told
+	t := r.Register.Told
 	switch {
 	case !ours:
 		ms.estrange(r)
-	case r.place.version == (Version{}) && r.place.joined == 0 && hasWaited(r, roster, id):
+	case r.Place.Version == (record.Version{}) && r.Place.Joined == 0 && hasWaited(r, roster, id):
 		ms.rejoin(ctx, r, roster, id, reports)
-	case r.place.version == (Version{}) && (r.place.joined == 0 || r.place.cluster == roster.Cluster && ms.keeps(roster)):
+	case r.Place.Version == (record.Version{}) && (r.Place.Joined == 0 || r.Place.Cluster == roster.Cluster && ms.keeps(roster)):
 		ms.letWait(r, roster, id) // it waited for a client that did not know how long, or that it is a member
-	case t != nil && t.Cluster == r.place.cluster && len(t.Members) == 1 && r.told() != nil && ms.keeps(roster):
+	case t != nil && t.Cluster == r.Place.Cluster && len(t.Members) == 1 && r.Told() != nil && ms.keeps(roster):
 		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted
 		// as a member, so it waits, and then it rejoins.
 		ms.letWait(r, roster, id)
@@ -58,43 +60,43 @@ func (ms *Membership) bringHome(ctx context.Context, r *report, roster *Roster, 
 
 // hasWaited reports whether a master that forgot has waited for as long as locks of this roster may
 // last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
-func hasWaited(r *report, roster *Roster, id string) bool {
-	p := r.place
-	return p.cluster == roster.Cluster && p.member == id && p.life > 0 && r.marker.maxTTL >= roster.quarantine().Milliseconds()
+func hasWaited(r *core.Report, roster *record.Roster, id string) bool {
+	p := r.Place
+	return p.Cluster == roster.Cluster && p.Member == id && p.Life > 0 && r.Marker.MaxTTL >= quarantine(roster.Longest()).Milliseconds()
 }
 
 // letWait lets a master wait that may have forgotten locks of this roster, from now on.
-func (ms *Membership) letWait(r *report, roster *Roster, id string) {
+func (ms *Membership) letWait(r *core.Report, roster *record.Roster, id string) {
 	ms.mu.Lock()
-	m := r.marker.at(ms.nextLifeLocked(roster, id))
+	m := r.Marker.At(ms.nextLifeLocked(roster, id))
 	ms.mu.Unlock()
-	m.incarnation, m.maxTTL = newIncarnation(), roster.quarantine().Milliseconds()
+	m.Incarnation, m.MaxTTL = newIncarnation(), quarantine(roster.Longest()).Milliseconds()
 	ms.letWaitBy(r, m)
 }
 
-func (ms *Membership) letWaitBy(r *report, m marker) {
-	request := wire.Memory(r.text, wire.Swap{Begin: wordLost, Rest: m.rest(), Wait: m.maxTTL})
+func (ms *Membership) letWaitBy(r *core.Report, m record.Marker) {
+	request := wire.Memory(r.Text, wire.Swap{Begin: record.WordLost, Rest: m.Rest(), Wait: m.MaxTTL})
 	ms.do(ms.nodeOf(r), ms.plain(&request))
 }
 
 // letTornWait lets the masters wait that have lost a part of their keys, and returns the reports of
 // the others. A quarantine is safe whatever was lost: so is what follows it, as for any master that
 // forgot. Whoever knows the cluster begins another life of the member; otherwise that is done when
-// somebody does (lives.doubt).
-func (ms *Membership) letTornWait(reports []report, roster *Roster) []report {
+// somebody does (Lives.Doubt).
+func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
 	if roster == nil {
 		roster = ms.newestTold(reports, nil, true)
 	}
-	return slices.DeleteFunc(reports, func(r report) bool {
+	return slices.DeleteFunc(reports, func(r core.Report) bool {
 		switch {
-		case !r.isTorn():
+		case !r.IsTorn():
 			return false
-		case roster != nil && roster.Cluster == r.place.cluster && roster.Index(r.place.member) >= 0:
-			ms.letWait(&r, roster, r.place.member)
+		case roster != nil && roster.Cluster == r.Place.Cluster && roster.Index(r.Place.Member) >= 0:
+			ms.letWait(&r, roster, r.Place.Member)
 		default:
-			m := r.marker.at(r.place.forgotten())
-			m.incarnation = newIncarnation()
-			m.maxTTL = max(m.maxTTL, quarantine(ms.LongestTTL()).Milliseconds())
+			m := r.Marker.At(r.Place.Forgotten())
+			m.Incarnation = newIncarnation()
+			m.MaxTTL = max(m.MaxTTL, quarantine(ms.LongestTTL()).Milliseconds())
 			ms.letWaitBy(&r, m)
 		}
 		return true
@@ -102,7 +104,7 @@ func (ms *Membership) letTornWait(reports []report, roster *Roster) []report {
 }
 
 // letWaitAnew lets a master wait whose marker may not be that of its present life.
-func (ms *Membership) letWaitAnew(r *report, roster *Roster, reports []report) {
+func (ms *Membership) letWaitAnew(r *core.Report, roster *record.Roster, reports []core.Report) {
 	if id, ours := ms.memberAt(r, roster, reports); ours {
 		ms.letWait(r, roster, id)
 	} else {
@@ -111,13 +113,13 @@ func (ms *Membership) letWaitAnew(r *report, roster *Roster, reports []report) {
 }
 
 // keeps reports whether votes count by this roster.
-func (ms *Membership) keeps(roster *Roster) bool {
+func (ms *Membership) keeps(roster *record.Roster) bool {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	return ms.keeper.roster == roster
 }
 
-func (ms *Membership) nodeOf(r *report) *pipeline.Node { return ms.Nodes()[r.node] }
+func (ms *Membership) nodeOf(r *core.Report) *pipeline.Node { return ms.Nodes()[r.Node] }
 
 // plain completes a request whose answer nobody needs: the next look at the marker shows it.
 func (ms *Membership) plain(request *pipeline.Request) *pipeline.Request {
@@ -133,10 +135,10 @@ func (i ignored) asks() *Membership { return i.membership }
 func (ignored) Complete(int, any, error) {}
 
 // estrange notes that there is nothing to do for a master that is no member.
-func (ms *Membership) estrange(r *report) {
+func (ms *Membership) estrange(r *core.Report) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	ms.members[r.node].stranger = r.text
+	ms.members[r.Node].stranger = r.Text
 }
 
 // isStrangeLocked reports whether there is nothing to do for a master, as was found by what it says
@@ -151,31 +153,31 @@ func (ms *Membership) isStrangeLocked(i int) bool {
 // member was added, by what we knew of this node, or by what others who knew it wrote into its
 // marker; never because a member is missing. Of two that are said to be one member, it is the one
 // that votes as that, or was let wait last. A master that was found strange is judged anew.
-func (ms *Membership) memberAt(r *report, roster *Roster, reports []report) (id string, ours bool) {
+func (ms *Membership) memberAt(r *core.Report, roster *record.Roster, reports []core.Report) (id string, ours bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	at := ms.seatOfLocked(r.node, roster)
-	ms.members[r.node].stranger, ms.members[r.node].seat = "", at // judged anew
-	surely := at >= 0 && ms.isAtLocked(r.node, roster.Members[at])
-	if at < 0 && r.place.cluster == roster.Cluster {
-		at = ms.saidToBeLocked(r.node, roster, r.place.member)
+	at := ms.seatOfLocked(r.Node, roster)
+	ms.members[r.Node].stranger, ms.members[r.Node].seat = "", at // judged anew
+	surely := at >= 0 && ms.isAtLocked(r.Node, roster.Members[at])
+	if at < 0 && r.Place.Cluster == roster.Cluster {
+		at = ms.saidToBeLocked(r.Node, roster, r.Place.Member)
 	}
 	if at < 0 {
 		return "", false
 	}
 	id = roster.Members[at].ID
-	there := slices.ContainsFunc(reports, func(other report) bool {
-		p := other.place
-		later := !surely && p.life > 0 && other.marker.life(p).Above(r.marker.life(r.place))
-		return other.node != r.node && (other.told() != nil && !ms.lives.over(other.marker, p) || later) && p.cluster == roster.Cluster && p.member == id
+	there := slices.ContainsFunc(reports, func(other core.Report) bool {
+		p := other.Place
+		later := !surely && p.Life > 0 && other.Marker.Life(p).Above(r.Marker.Life(r.Place))
+		return other.Node != r.Node && (other.Told() != nil && !ms.lives.Over(other.Marker, p) || later) && p.Cluster == roster.Cluster && p.Member == id
 	})
 	return id, !there
 }
 
 // seatOfLocked returns the index of the member that a node is as far as can be told without its
 // marker, which may be another one's; -1 if it cannot.
-func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
-	at = slices.IndexFunc(roster.Members, func(p Peer) bool { return ms.isAtLocked(i, p) })
+func (ms *Membership) seatOfLocked(i int, roster *record.Roster) (at int) {
+	at = slices.IndexFunc(roster.Members, func(p record.Peer) bool { return ms.isAtLocked(i, p) })
 	if at < 0 {
 		at = ms.saidToBeLocked(i, roster, ms.members[i].id)
 	}
@@ -183,7 +185,7 @@ func (ms *Membership) seatOfLocked(i int, roster *Roster) (at int) {
 }
 
 // isAtLocked reports whether a node answers at the endpoint at which a member was added.
-func (ms *Membership) isAtLocked(i int, p Peer) bool {
+func (ms *Membership) isAtLocked(i int, p record.Peer) bool {
 	for k, node := range ms.Nodes() {
 		if (k == i || ms.members[k].duplicate == i) && node.Endpoint() == p.Endpoint {
 			return true
@@ -195,7 +197,7 @@ func (ms *Membership) isAtLocked(i int, p Peer) bool {
 // saidToBeLocked returns the index of the member that a marker says a node is, and not its
 // endpoint; -1 if another master answers at that member's endpoint: then the marker came from that
 // one, with a copy of its data.
-func (ms *Membership) saidToBeLocked(i int, roster *Roster, id string) int {
+func (ms *Membership) saidToBeLocked(i int, roster *record.Roster, id string) int {
 	at := roster.Index(id)
 	for k, node := range ms.Nodes() {
 		if n := &ms.members[k]; at >= 0 && k != i && n.seen && n.duplicate != i && node.Endpoint() == roster.Members[at].Endpoint {
@@ -208,24 +210,24 @@ func (ms *Membership) saidToBeLocked(i int, roster *Roster, id string) int {
 // rejoin lets a master vote again that forgot and has waited, as the member that it was. One other
 // that remembers the list is enough for that. In the choice of the next version it takes part if it
 // can learn what it may have accepted (learns).
-func (ms *Membership) rejoin(ctx context.Context, r *report, roster *Roster, id string, reports []report) {
+func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, roster, b, reports)
 	if len(given) == 0 && !ms.remembered(roster, reports) {
 		return
 	}
-	register := register{told: roster}
+	register := record.Register{Told: roster}
 	if ms.learns(roster, given, reports) {
-		register.promised, register.until = b.number, r.now+b.life
-		register.ballot, register.accepted = found(given)
+		register.Promised, register.Until = b.number, r.Now+b.life
+		register.Ballot, register.Accepted = found(given)
 	} else {
-		register.unlearned = true
+		register.Unlearned = true
 	}
-	m, p := r.marker, place{cluster: roster.Cluster, member: id, version: roster.Version, life: r.place.life}
-	m.maxTTL = roster.quarantine().Milliseconds()
+	m, p := r.Marker, record.Place{Cluster: roster.Cluster, Member: id, Version: roster.Version, Life: r.Place.Life}
+	m.MaxTTL = quarantine(roster.Longest()).Milliseconds()
 	// Nobody rejoins later by what the others said now: they may have been told more since.
 	if now := ms.clock.Now(); now < b.over && now < asked(reports).Add(fresh(roster.MaxTTL)) {
-		ms.swap(ctx, *r, change{marker: m.at(p), register: &register, told: true, latest: r.now + b.life})
+		ms.swap(ctx, *r, change{marker: m.At(p), register: &register, told: true, latest: r.Now + b.life})
 	}
 }
 
@@ -237,7 +239,7 @@ func (ms *Membership) waitsToBeKnownLocked(i int, v *knowledge) bool {
 	}
 	ms.members[i].early = ms.members[i].early || ms.keeper.undecided()
 	v.own = false
-	return !v.watched || v.claim == (place{})
+	return !v.watched || v.claim == (record.Place{})
 }
 
 // isElsewhereLocked reports whether a server seems to have come back with all that it held as a
@@ -249,12 +251,12 @@ func (ms *Membership) waitsToBeKnownLocked(i int, v *knowledge) bool {
 func (ms *Membership) isElsewhereLocked(i int) bool {
 	k, n := &ms.keeper, &ms.members[i]
 	p := n.place
-	if !p.isTold() || n.known == n.marker.incarnation || k.byList || n.forbids || !n.server.isRestart(n.marker) {
+	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.isRestart(n.marker) {
 		return false
 	}
 	at := -1
-	if k.roster != nil && k.roster.Cluster == p.cluster {
-		at = k.roster.Index(p.member)
+	if k.roster != nil && k.roster.Cluster == p.Cluster {
+		at = k.roster.Index(p.Member)
 	}
 	return at < 0 || !ms.isAtLocked(i, k.roster.Members[at])
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
@@ -70,17 +71,17 @@ func (ms *Membership) seatLocked(v *View) {
 			v.Vacant.Add(i)
 			continue
 		}
-		if p := n.place; p.cluster != "" {
+		if p := n.place; p.Cluster != "" {
 			n.id = ""
-			if p.cluster == v.Roster.Cluster && (p.isTold() || ms.saidToBeLocked(i, v.Roster, p.member) >= 0) {
-				n.id = p.member
+			if p.Cluster == v.Roster.Cluster && (p.IsTold() || ms.saidToBeLocked(i, v.Roster, p.Member) >= 0) {
+				n.id = p.Member
 			}
 		}
 		removed := ms.removedLocked(i)
 		switch other, taken := seated[n.id]; {
 		case n.duplicate >= 0:
 		case n.id == "" || v.Roster.Index(n.id) < 0:
-			if removed || n.stranger == n.text && n.text != "" || n.place.version != (Version{}) {
+			if removed || n.stranger == n.text && n.text != "" || n.place.Version != (record.Version{}) {
 				v.Strangers.Add(i)
 			}
 		case !taken:
@@ -89,7 +90,7 @@ func (ms *Membership) seatLocked(v *View) {
 		case ms.isToldLocked(n) && ms.isToldLocked(&ms.members[other]): // two say that they are it
 			v.members.Remove(other)
 		case ms.isToldLocked(&ms.members[other]):
-		case ms.isToldLocked(n), n.place.cluster != "" && ms.members[other].place.cluster == "": // the other one was it
+		case ms.isToldLocked(n), n.place.Cluster != "" && ms.members[other].place.Cluster == "": // the other one was it
 			v.members.Remove(other)
 			v.members.Add(i)
 			seated[n.id] = i
@@ -100,7 +101,7 @@ func (ms *Membership) seatLocked(v *View) {
 // isToldLocked reports whether a node's marker says that it was told as a member, in a life that is
 // not known to be over: then a copy of it says so, or an import.
 func (ms *Membership) isToldLocked(n *member) bool {
-	return n.place.isTold() && !ms.lives.over(n.marker, n.place)
+	return n.place.IsTold() && !ms.lives.Over(n.marker, n.place)
 }
 
 // provesNothingLocked reports whether the user may read no master's marker.
@@ -161,7 +162,7 @@ func (ms *Membership) countsLocked(i int, v *View) bool {
 		return true
 	}
 	n := &ms.members[i]
-	return v.Roster != nil && v.members.Has(i) && v.Roster.counts(n.place) && !ms.lives.over(n.marker, n.place)
+	return v.Roster != nil && v.members.Has(i) && v.Roster.Counts(n.place) && !ms.lives.Over(n.marker, n.place)
 }
 
 // Need returns how many votes make a quorum.
@@ -242,7 +243,7 @@ func (ms *Membership) undecidedLocked(i int, v *View) bool {
 	case ms.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
 		return true
 	default: // others may be making it active
-		return ms.mode == Auto && n.marker.state == markerNew && n.reads < quickReads
+		return ms.mode == Auto && n.marker.State == record.MarkerNew && n.reads < quickReads
 	}
 }
 

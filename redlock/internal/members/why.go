@@ -7,6 +7,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
 // Why returns why a node's vote does not count; nil if it does or nothing is known about it.
@@ -45,7 +46,7 @@ func (ms *Membership) whyLocked(i int) error {
 		return ms.whyNoMemberLocked(i)
 	case n.err != nil:
 		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
-	case n.marker.state == markerLater:
+	case n.marker.State == record.MarkerLater:
 		return fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined)
 	case n.until <= now && ms.looks:
 		return fmt.Errorf("%w: it votes once a client that takes locks has asked it", pipeline.ErrQuarantined)
@@ -53,11 +54,11 @@ func (ms *Membership) whyLocked(i int) error {
 		return fmt.Errorf("%w: it is not known yet whether it remembers", pipeline.ErrQuarantined)
 	case n.unnamed():
 		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
-	case n.marker.state == markerActive:
+	case n.marker.State == record.MarkerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
-	case n.marker.isNew() && ms.keeper.roster != nil && ms.seatOfLocked(i, ms.keeper.roster) < 0:
+	case n.marker.IsNew() && ms.keeper.roster != nil && ms.seatOfLocked(i, ms.keeper.roster) < 0:
 		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
-	case n.marker.isNew():
+	case n.marker.IsNew():
 		return fmt.Errorf("%w%s", pipeline.ErrQuarantined, ms.whyNewLocked(n.left(now)))
 	default:
 		return fmt.Errorf("%w for another %v: it lost its keys, or was replaced, and may have forgotten locks", pipeline.ErrQuarantined, n.left(now))
@@ -89,7 +90,7 @@ func (ms *Membership) whyNewLocked(left time.Duration) string {
 		case n.vacant():
 		case !n.seen || n.duplicate >= 0 || ms.Nodes()[i].State() != pipeline.Up:
 			missing = append(missing, ms.Nodes()[i].Endpoint())
-		case !n.marker.isNew() || n.known != "":
+		case !n.marker.IsNew() || n.known != "":
 			return wait + "it restarted without its keys, or is a new server, and may have forgotten locks"
 		}
 	}
@@ -131,18 +132,18 @@ func (ms *Membership) QuarantinedFor(i int) time.Duration {
 func (ms *Membership) Memory(i int) string {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	switch ms.members[i].marker.state {
-	case markerNew:
-		return wordNew
-	case markerLost:
-		return wordLost
-	case markerActive:
-		return wordActive
-	case markerAbsent:
+	switch ms.members[i].marker.State {
+	case record.MarkerNew:
+		return record.WordNew
+	case record.MarkerLost:
+		return record.WordLost
+	case record.MarkerActive:
+		return record.WordActive
+	case record.MarkerAbsent:
 		if ms.looks && ms.members[i].phase == phaseQuarantined { // nobody has written it
-			return wordNew
+			return record.WordNew
 		}
-	case markerUnreadable, markerLater:
+	case record.MarkerUnreadable, record.MarkerLater:
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package members
+package record
 
 import (
 	"crypto/rand"
@@ -37,11 +37,11 @@ func newPeer(id, listed string) Peer {
 	return Peer{id, endpoint, name}
 }
 
-// listed returns the endpoint with the name of the certificate.
-func (p Peer) listed() string { return pipeline.WithServerName(p.Endpoint, p.ServerName) }
+// Listed returns the endpoint with the name of the certificate.
+func (p Peer) Listed() string { return pipeline.WithServerName(p.Endpoint, p.ServerName) }
 
-// server returns the address as [pipeline.Node.Server] does: with TLS or without, it is the same.
-func (p Peer) server() string {
+// Server returns the address as [pipeline.Node.Server] does: with TLS or without, it is the same.
+func (p Peer) Server() string {
 	_, rest, _ := strings.Cut(p.Endpoint, "://")
 	address, _, _ := strings.Cut(rest, "/")
 	return "tcp:" + address
@@ -56,7 +56,7 @@ type Version struct {
 // String returns the version as masters keep it.
 func (v Version) String() string {
 	if v == (Version{}) {
-		return unknown
+		return Unknown
 	}
 	return strconv.FormatInt(v.Number, 10) + "." + v.Name
 }
@@ -67,49 +67,46 @@ func (v Version) Above(other Version) bool {
 }
 
 func parseVersion(text string) (v Version, ok bool) {
-	if text == unknown {
+	if text == Unknown {
 		return Version{}, true
 	}
 	number, name, _ := strings.Cut(text, ".")
 	v.Number, ok = countingNumber(number)
 	v.Name = name
-	return v, ok && isWord(name)
+	return v, ok && IsWord(name)
 }
 
 func countingNumber(text string) (int64, bool) { return number(text, maxMarkerTime) }
 
 // IsCluster reports whether a text can name a cluster.
-func IsCluster(id string) bool { return isWord(id) }
+func IsCluster(id string) bool { return IsWord(id) }
 
-// newName returns a random name of a few letters: enough for the members of a cluster, or for
+// NewName returns a random name of a few letters: enough for the members of a cluster, or for
 // proposals of one number.
-func newName() string { return strings.ToLower(rand.Text()[:nameLength]) }
+func NewName() string { return strings.ToLower(rand.Text()[:nameLength]) }
 
 const nameLength = 6
 
-// longest is how long any lock may last that was counted under this version, or the one before.
-func (r *Roster) longest() time.Duration { return max(r.MaxTTL, r.Earlier) }
+// Longest is how long any lock may last that was counted under this version, or the one before.
+func (r *Roster) Longest() time.Duration { return max(r.MaxTTL, r.Earlier) }
 
-// quarantine is how long a member that forgot stays out.
-func (r *Roster) quarantine() time.Duration { return quarantine(r.longest()) }
-
-// wait is how long every attempt may last that was under way when a master was told this version,
+// Wait is how long every attempt may last that was under way when a master was told this version,
 // by the clock of that master, which may run 2 % fast: in milliseconds.
-func (r *Roster) wait() int64 { return (r.longest() + r.longest()/50).Milliseconds() + 10 }
+func (r *Roster) Wait() int64 { return (r.Longest() + r.Longest()/50).Milliseconds() + 10 }
 
-// newCluster returns the first version of a new cluster.
-func newCluster(maxTTL time.Duration, endpoints []string) *Roster {
-	r := &Roster{Cluster: rand.Text(), Version: Version{1, newName()}, MaxTTL: maxTTL, Earlier: maxTTL}
+// NewCluster returns the first version of a new cluster.
+func NewCluster(maxTTL time.Duration, endpoints []string) *Roster {
+	r := &Roster{Cluster: rand.Text(), Version: Version{1, NewName()}, MaxTTL: maxTTL, Earlier: maxTTL}
 	for _, endpoint := range endpoints {
-		r.Members = append(r.Members, newPeer(r.newID(), endpoint))
+		r.Members = append(r.Members, newPeer(r.NewID(), endpoint))
 	}
 	return r
 }
 
-// newID returns an ID that no member has.
-func (r *Roster) newID() string {
+// NewID returns an ID that no member has.
+func (r *Roster) NewID() string {
 	for {
-		if id := newName(); r.Index(id) < 0 {
+		if id := NewName(); r.Index(id) < 0 {
 			return id
 		}
 	}
@@ -118,7 +115,7 @@ func (r *Roster) newID() string {
 // next returns a copy of the roster as the next version.
 func (r *Roster) next() *Roster {
 	n := *r
-	n.Version, n.Before = Version{r.Version.Number + 1, newName()}, r.Version
+	n.Version, n.Before = Version{r.Version.Number + 1, NewName()}, r.Version
 	n.Earlier, n.Members = r.MaxTTL, slices.Clone(r.Members)
 	return &n
 }
@@ -148,10 +145,10 @@ func (r *Roster) WithMaxTTL(maxTTL time.Duration) *Roster {
 func (r *Roster) Need() int { return quorum.Need(len(r.Members)) }
 
 // Has reports whether a member was added at an endpoint.
-func (r *Roster) Has(endpoint string) bool { return r.at(endpoint) != "" }
+func (r *Roster) Has(endpoint string) bool { return r.At(endpoint) != "" }
 
-// at returns the ID of the member that was added at an endpoint; empty if there is none.
-func (r *Roster) at(endpoint string) string {
+// At returns the ID of the member that was added at an endpoint; empty if there is none.
+func (r *Roster) At(endpoint string) string {
 	i := slices.IndexFunc(r.Members, func(p Peer) bool { return p.Endpoint == endpoint })
 	if i < 0 {
 		return ""
@@ -164,12 +161,12 @@ func (r *Roster) Index(id string) int {
 	return slices.IndexFunc(r.Members, func(p Peer) bool { return p.ID == id })
 }
 
-// counts reports whether the vote of a master counts under this version, by what its marker says.
+// Counts reports whether the vote of a master counts under this version, by what its marker says.
 // The version before is as good as this one, because what the master granted under it excludes
 // others under this one, too (Rules.CountsOlder of the search).
-func (r *Roster) counts(p place) bool {
-	return p.cluster == r.Cluster && p.joined == 0 && r.Index(p.member) >= 0 &&
-		p.version != (Version{}) && (p.version == r.Version || p.version == r.Before)
+func (r *Roster) Counts(p Place) bool {
+	return p.Cluster == r.Cluster && p.Joined == 0 && r.Index(p.Member) >= 0 &&
+		p.Version != (Version{}) && (p.Version == r.Version || p.Version == r.Before)
 }
 
 // String returns the roster as masters keep it, on one line.
@@ -179,7 +176,7 @@ func (r *Roster) String() string {
 		strconv.FormatInt(r.MaxTTL.Milliseconds(), 10), strconv.FormatInt(r.Earlier.Milliseconds(), 10),
 	}
 	for _, p := range r.Members {
-		words = append(words, p.ID+"="+p.listed())
+		words = append(words, p.ID+"="+p.Listed())
 	}
 	if r.words != "" {
 		words = append(words, r.words)
@@ -198,7 +195,7 @@ func parseRoster(text string) *Roster {
 	before, ok2 := parseVersion(words[1])
 	maxTTL, ok3 := number(words[3], maxMarkerTTL)
 	earlier, ok4 := number(words[4], maxMarkerTTL)
-	if !ok1 || !ok2 || !ok3 || !ok4 || version == (Version{}) || !isWord(r.Cluster) {
+	if !ok1 || !ok2 || !ok3 || !ok4 || version == (Version{}) || !IsWord(r.Cluster) {
 		return nil
 	}
 	r.Version, r.Before = version, before
@@ -209,7 +206,7 @@ func parseRoster(text string) *Roster {
 			break
 		}
 		id, endpoint, ok := strings.Cut(word, "=")
-		if !ok || !isWord(id) || !isGraphic(endpoint) || r.Index(id) >= 0 {
+		if !ok || !IsWord(id) || !isGraphic(endpoint) || r.Index(id) >= 0 {
 			return nil
 		}
 		r.Members = append(r.Members, newPeer(id, endpoint))
@@ -219,3 +216,14 @@ func parseRoster(text string) *Roster {
 	}
 	return r
 }
+
+// IsWord reports whether a text can be part of a marker and be read back.
+func IsWord(text string) bool { return len(text) <= maxWord && isGraphic(text) }
+
+// isGraphic reports whether a text is of the characters of ASCII that can be seen, as are endpoints
+// of our own.
+func isGraphic(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+const maxWord = 128 // three times the longest one known

@@ -1,0 +1,111 @@
+// Package core decides what a client makes of what masters told it. Values go in and values come
+// out: nothing here asks a master, waits, reads a clock, starts a goroutine or locks a mutex, so a
+// scene can be written as text (testdata).
+package core
+
+import (
+	"slices"
+
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
+)
+
+// Report is what a master says of its cluster.
+type Report struct {
+	Node     int
+	Asked    clock.Instant
+	Text     string // the marker
+	Marker   record.Marker
+	Place    record.Place
+	Held     string // the register
+	Register record.Register
+	Now      int64 // the master's time: milliseconds since 1970
+}
+
+func ReadReport(node int, text, held string, now int64) Report {
+	m := record.ParseMarker(text)
+	return Report{Node: node, Text: text, Marker: m, Place: m.Place(), Held: held, Register: record.ParseRegister(held), Now: now}
+}
+
+// Told returns the version that the master was told, if it remembers and its register has it;
+// otherwise nil.
+func (r *Report) Told() *record.Roster {
+	t := r.Register.Told
+	if r.Marker.State != record.MarkerActive || r.Place.Joined != 0 || t == nil || t.Cluster != r.Place.Cluster || t.Version != r.Place.Version {
+		return nil
+	}
+	return t
+}
+
+// IsTorn reports whether the master has lost a part of its keys: its marker names a version that it
+// was told, and the register does not have it. One script writes both, and they are read by one. So
+// the marker, which is still there, vouches for nothing.
+func (r *Report) IsTorn() bool {
+	return r.Marker.State == record.MarkerActive && r.Place.IsTold() && r.Place.Joined == 0 && r.Told() == nil
+}
+
+// ToldNext returns the version after a roster that some of its members were told, and how many; nil
+// if none was, or they were told different ones.
+func ToldNext(roster *record.Roster, reports []Report) (next *record.Roster, by int) {
+	var ids []string
+	for i := range reports {
+		r := &reports[i]
+		t := r.Told()
+		if t == nil || t.Cluster != roster.Cluster || t.Before != roster.Version || roster.Index(r.Place.Member) < 0 {
+			continue
+		}
+		if next != nil && next.Version != t.Version {
+			return nil, 0
+		}
+		if next = t; !slices.Contains(ids, r.Place.Member) {
+			ids = append(ids, r.Place.Member)
+		}
+	}
+	return next, len(ids)
+}
+
+// IsOf reports whether the master is one of a cluster, or was before it forgot.
+func (r *Report) IsOf(cluster string) bool {
+	return cluster != "" && r.Place.Cluster == cluster && r.Place.Member != "" && (r.Told() != nil || r.Marker.State == record.MarkerLost)
+}
+
+// Masters counts those that are of a cluster, whatever version they were told.
+func Masters(reports []Report, cluster string) (n int) {
+	var ids []string
+	for i := range reports {
+		if r := &reports[i]; r.IsOf(cluster) && !slices.Contains(ids, r.Place.Member) {
+			ids = append(ids, r.Place.Member)
+		}
+	}
+	return len(ids)
+}
+
+// NamedIn counts the masters that name a version.
+func NamedIn(reports []Report, t *record.Roster) (n int) {
+	var ids []string
+	for i := range reports {
+		r := &reports[i]
+		if told := r.Told(); told != nil && told.Cluster == t.Cluster && told.Version == t.Version && t.Index(r.Place.Member) >= 0 && !slices.Contains(ids, r.Place.Member) {
+			ids = append(ids, r.Place.Member)
+		}
+	}
+	return len(ids)
+}
+
+// CountedIn returns the newest version of each cluster that counts.
+func CountedIn(reports []Report) (counted []*record.Roster) {
+	for i := range reports {
+		t := reports[i].Told()
+		if t == nil || NamedIn(reports, t) < t.Need() {
+			continue
+		}
+		at := slices.IndexFunc(counted, func(r *record.Roster) bool { return r.Cluster == t.Cluster })
+		switch {
+		case at < 0:
+			counted = append(counted, t)
+		case t.Version.Number > counted[at].Version.Number:
+			counted[at] = t
+		}
+	}
+	return counted
+}

@@ -1,0 +1,66 @@
+package record
+
+import "strings"
+
+// A member that forgets begins another life. Its marker counts them, and who sees a later life of
+// it writes that into the markers of the other members. So the marker of a life that is over, which
+// comes back by an import, is found out by any majority: one of the others in it was shown a later
+// life, and says so in the proof behind its vote. (Explore with Revivals, in
+// internal/proof/search/members.)
+//
+// Lives has the latest life of each member that a marker has named so far.
+type Lives map[Seat]Version
+
+// Seat is a member of a cluster.
+type Seat struct{ Cluster, Member string }
+
+// lifeName is how many letters of an incarnation tell two lives of one number apart.
+const lifeName = 6
+
+// Life returns the life of a member that its marker is of: how many times it forgot, and the
+// beginning of its incarnation.
+func (m Marker) Life(p Place) Version {
+	return Version{p.Life, m.Incarnation[:min(lifeName, len(m.Incarnation))]}
+}
+
+// Meet takes what a marker says of its server's life, and of those of others.
+func (l Lives) Meet(m Marker, p Place) {
+	if p.Cluster == "" {
+		return
+	}
+	if p.Life > 0 {
+		l.see(Seat{p.Cluster, p.Member}, m.Life(p))
+	}
+	for word := range strings.SplitSeq(p.Lives, ",") {
+		at := strings.LastIndex(word, ":") // the only one in an ID of ours
+		if life, ok := parseVersion(word[at+1:]); ok && life.Number > 0 && at > 0 {
+			l.see(Seat{p.Cluster, word[:at]}, life)
+		}
+	}
+}
+
+func (l Lives) see(s Seat, life Version) {
+	if life.Above(l[s]) {
+		l[s] = life
+	}
+}
+
+// Over reports whether a marker is of a life that is over.
+func (l Lives) Over(m Marker, p Place) bool { return l[Seat{p.Cluster, p.Member}].Above(m.Life(p)) }
+
+// Doubt reports whether a master must wait anew: who let it wait did not know which life of which
+// member that begins, or it no longer waits, and its life is over.
+func (l Lives) Doubt(m Marker, p Place) bool {
+	return m.Waits() && p.Life == 0 || m.State == MarkerActive && l.Over(m, p)
+}
+
+// Of returns what the marker of a member should say of the others.
+func (l Lives) Of(roster *Roster, member string) string {
+	var words []string
+	for _, p := range roster.Members {
+		if life, found := l[Seat{roster.Cluster, p.ID}]; found && p.ID != member {
+			words = append(words, p.ID+":"+life.String())
+		}
+	}
+	return strings.Join(words, ",")
+}
