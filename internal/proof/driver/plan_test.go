@@ -159,10 +159,14 @@ func (p *plan) drawBeside(rng *rand.Rand) {
 func (p *plan) calm() bool { return len(p.faults) == 0 && !p.changes && !p.spoiled() }
 
 // steady reports whether a majority of the masters is well all the time: then calls succeed, and
-// locks last, as if all were.
+// locks last, as if all were. A client whose list lacks masters may need the one that breaks.
 func (p *plan) steady() bool {
+	if p.changes || len(p.faults) == 0 {
+		return !p.changes
+	}
 	others := slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
-	return !p.changes && !others && (len(p.faults) == 0 || p.masters >= 3)
+	partial := slices.ContainsFunc(p.clients, func(c clientPlan) bool { return len(c.list) < p.masters })
+	return !others && !partial && p.masters >= 3
 }
 
 // spoiled reports whether others write beside the locks.
