@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +38,8 @@ type asked struct {
 	opts             []redlock.LockOption
 }
 
-// options draws options that every kind of lock takes.
-func (a *actor) asks(q *request) {
+// asks draws options that every kind of lock takes.
+func (a *actor) asks(q *request, life *life) {
 	if q.fixed {
 		return
 	}
@@ -52,14 +53,18 @@ func (a *actor) asks(q *request) {
 		q.rounds += 3
 	}
 	if a.rng.IntN(6) == 0 {
-		o.maxHold = 10*time.Millisecond + upTo(a.rng, time.Second)
+		o.maxHold = 10*time.Millisecond + upTo(a.rng, pick(a.rng, 10*time.Millisecond, time.Second))
 		o.opts = append(o.opts, redlock.WithMaxHold(o.maxHold))
 	}
 	if o.unrenewed = a.rng.IntN(6) == 0; o.unrenewed {
 		o.opts = append(o.opts, redlock.WithoutRenewal())
 	}
 	if o.maxHold == 0 && a.rng.IntN(8) == 0 {
-		o.opts = append(o.opts, redlock.WithMinValidity(a.plan.maxTTL/8))
+		least := a.plan.maxTTL / 8
+		if ttl := cmp.Or(o.ttl, life.client.plan.ttl); !q.waits && a.rng.IntN(2) == 0 {
+			least = ttl - life.client.plan.allowance(ttl) - time.Millisecond // a round takes about as long
+		}
+		o.opts = append(o.opts, redlock.WithMinValidity(least))
 	}
 	if a.rng.IntN(8) == 0 {
 		o.opts = append(o.opts, redlock.WithOwner(a.who))
@@ -68,8 +73,9 @@ func (a *actor) asks(q *request) {
 
 // acquire makes the call, and returns what it got; nil after an error.
 func (a *actor) acquire(q *request) *handle {
-	a.asks(q)
-	life, ctx := a.life(), a.patience(q.waits)
+	life := a.life()
+	a.asks(q, life)
+	ctx := a.patience(q.waits)
 	defer ctx.cancel()
 	began := a.clock.Now()
 	a.note(a.who, "%s %v by %s", q.call, q.names, life.client.plan.who)
@@ -79,10 +85,7 @@ func (a *actor) acquire(q *request) *handle {
 	a.calls.Add(-1)
 	a.waitsFor(q, -1)
 	a.note(a.who, "%s %v: %v", q.call, q.names, err)
-	ttl := q.asked.ttl
-	if ttl == 0 {
-		ttl = life.client.plan.ttl
-	}
+	ttl := cmp.Or(q.asked.ttl, life.client.plan.ttl)
 	limit := time.Duration(q.rounds) * nodeTimeout(ttl)
 	if q.waits {
 		limit = 0
@@ -181,6 +184,7 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	a.reachIf("no permit", is(err, redlock.ErrTaken) && q.permits > 0)
 	a.reachIf("a master in quarantine", is(err, pool.ErrQuarantined))
 	a.reachIf("a call that found no quorum", is(err, redlock.ErrNoQuorum))
+	a.reachIf("a grant without enough validity", is(err, redlock.ErrNoValidity))
 	a.reachIf("a call with an ended context", ctx.Err() != nil && !q.waits)
 	if is(err, redlock.ErrTaken) {
 		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once")
@@ -385,16 +389,14 @@ func (a *actor) runsOn(ctx context.Context, h *handle) {
 func does(a *actor) {
 	q := a.mutex(a.name(), true)
 	q.call = "Do"
-	a.asks(q)
-	life, ctx := a.life(), a.patience(true)
+	life := a.life()
+	a.asks(q, life)
+	ctx := a.patience(true)
 	defer ctx.cancel()
 	began, ran, failed := a.clock.Now(), false, errors.New("fn failed")
 	a.note(a.who, "Do %v by %s", q.names, life.client.plan.who)
 	a.waitsFor(q, 1)
-	ttl := q.asked.ttl
-	if ttl == 0 {
-		ttl = life.client.plan.ttl
-	}
+	ttl := cmp.Or(q.asked.ttl, life.client.plan.ttl)
 	var h *handle
 	err := life.locker.Do(ctx, q.names[0], func(inner context.Context, lock *redlock.Lock) error {
 		a.waitsFor(q, -1)

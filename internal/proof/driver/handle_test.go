@@ -70,6 +70,7 @@ func (h *handle) watch() {
 	if h.plan.steady() && h.look && h.renewed() && !h.wild() && !h.life.closed.Load() {
 		h.promise("a lock that is renewed lasts", !is(err, redlock.ErrLost), "%v: %v", h.hold, err)
 	}
+	h.reachIf("a lock that was granted too late to be used", h.hold.Late)
 	if q := h.request.asked; q.maxHold > 0 {
 		h.reachIf("a longest hold that ended a lock", is(err, redlock.ErrLost))
 		held := h.since(h.hold.From)

@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -135,16 +136,14 @@ func adopts(a *actor) {
 	q.do = func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
 		return l.Adopt(ctx, lent.hold.Names[0], lent.hold.Value, opts...)
 	}
-	a.asks(q)
-	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
+	life := a.life()
+	a.asks(q, life)
+	ctx, began := a.patience(false), a.clock.Now()
 	defer ctx.cancel()
 	a.note(a.who, "Adopt %v", q.names)
 	lock, err := q.do(ctx, life.locker, q.asked.opts...)
 	a.note(a.who, "Adopt %v: %v", q.names, err)
-	ttl := q.asked.ttl
-	if ttl == 0 {
-		ttl = life.client.plan.ttl
-	}
+	ttl := cmp.Or(q.asked.ttl, life.client.plan.ttl)
 	a.inTime("adopting in time", "Adopt", began, time.Duration(q.rounds)*nodeTimeout(ttl), ctx)
 	if err != nil {
 		a.sound("Adopt", err, ctx, life)

@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ type plan struct {
 	length  time.Duration // of the storm
 	forgets bool          // masters lose keys
 	changes bool          // an operator changes members
+	lingers time.Duration // the tracer, after a lock was acquired
 	acts    []*act
 	script  func(a *actor) // what happens instead of a storm
 }
@@ -63,6 +65,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.maxTTL = pick(rng, 500*time.Millisecond, time.Second, 2*time.Second)
 	p.changes = rng.IntN(6) == 0 && p.masters >= 3 // a list must have most members, also of one more
 	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
+	p.lingers = pick(rng, 0, 0, 0, 0, 0, 0, 0, upTo(rng, 30*time.Millisecond))
 	for i := range 2 + rng.IntN(2) {
 		p.clients = append(p.clients, p.drawClient(i, rng))
 	}
@@ -98,10 +101,25 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 	if !c.renewal {
 		c.opts = append(c.opts, redlock.WithoutRenewal())
 	}
+	if p.lingers > 0 {
+		c.opts = append(c.opts, redlock.WithTracer(lingering(p.lingers)))
+	}
 	if rng.IntN(3) == 0 {
 		c.opts = append(c.opts, redlock.WithRetry(20*time.Millisecond, 200*time.Millisecond))
 	}
 	return c
+}
+
+// lingering is a tracer that keeps who acquired a lock waiting for so long.
+type lingering time.Duration
+
+// Start implements redlock.Tracer.
+func (d lingering) Start(ctx context.Context, op redlock.Operation) (context.Context, func(error)) {
+	return ctx, func(err error) {
+		if op.Kind == redlock.OperationAcquire && err == nil {
+			time.Sleep(time.Duration(d))
+		}
+	}
 }
 
 // allowance returns what the client subtracts from a TTL by default, to allow for drift.
