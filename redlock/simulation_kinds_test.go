@@ -46,15 +46,14 @@ type using struct {
 // forEver is the patience of those who wait as long as it takes.
 const forEver time.Duration = -1
 
-// usings lists all kinds. Each has its own seeds, so a violation tells which kind causes it.
+// usings lists the kinds with conditions that the driver of the public API does not have: bounds of
+// waiting and of turns, clients of other libraries, wrong clocks and counters, forbidden commands,
+// and bursts. Each has its own seeds, so a violation tells which kind causes it.
 var usings = []using{
-	{kind: "adopt", uses: []use{lends, lends, adopts, adopts, locks}, beside: faults{closings: true}},
-	{kind: "adopt-faults", uses: []use{lends, lends, adopts, locks}, beside: faults{closings: true, losses: true, outages: true}},
 	{
 		kind: "extend", uses: []use{extends, extends, locks}, breaker: inTurn(blink, 2*time.Second, "mute", ""), ills: []string{"mute"}, still: true,
 		renewed: true, maxTTL: time.Minute, length: 40 * time.Second,
 	},
-	{kind: "force", uses: []use{locks, locks, locks, extends, forces, unlocksAll, inspects}},
 	{
 		kind: "close", uses: []use{neglects}, still: true, setUp: durably,
 		breaker: inTurn(15*time.Second, 5*time.Second, "killed", "mute", "", ""), ills: []string{"mute", "killed"},
@@ -95,10 +94,6 @@ var usings = []using{
 		turns: turns{wait: 5 * time.Second}, renewed: true,
 	},
 	{
-		kind: "permits-faults", uses: []use{acquiresPermits, acquiresPermits, triesPermits, extendsPermits, locksSlots, locks},
-		beside: faults{losses: true, outages: true, refusals: true, closings: true},
-	},
-	{
 		kind: "permits-numbers", uses: []use{acquiresPermits, triesPermits, acquiresOtherNumbers}, numbers: true,
 		beside: faults{losses: true, outages: true, restarts: true, closings: true},
 	},
@@ -107,22 +102,16 @@ var usings = []using{
 		turns: turns{wait: 5 * time.Second},
 	},
 	{
-		kind: "readers-faults", uses: []use{reads, reads, reads, locks, tries, lockSets, locksAny, forces, unlocksAll},
-		beside: faults{losses: true, outages: true, refusals: true, closings: true},
-	},
-	{
 		kind: "readers-foreign", fixed: true, uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []person{spins, eagerForeigner},
 		beside: faults{losses: true, outages: true, closings: true},
 	},
-	{kind: "any", uses: []use{locksAny, locksAny, locks, tries}, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
-	{kind: "mixed", uses: everyUse, beside: faults{losses: true, outages: true, refusals: true, closings: true}},
 	{
 		kind: "mixed-foreign", fixed: true, uses: everyUse, people: []person{spins, eagerForeigner},
 		beside: faults{losses: true, outages: true, closings: true},
 	},
 }
 
-// manifold are kinds of large histories only.
+// manifold are further kinds of large histories.
 var manifold = []using{
 	{
 		kind: "clients", uses: lockUses, seeds: [2]int{5, 10_000}, nodes: []int{1, 2, 3, 3, 4, 5, 5, 5, 5, 5}, names: [2]int{1, 4},
@@ -150,23 +139,6 @@ var manifold = []using{
 		kind: "members-faults", uses: append(everyUse[:len(everyUse):len(everyUse)], acquiresPermits, extendsPermits), draws: anyFaults, length: 30 * time.Second,
 	}.withChanges(5 * time.Second),
 }
-
-// smallUsings are the kinds of small histories: those of the large ones, and some with nodes that
-// forget.
-var smallUsings = append(usings[:len(usings):len(usings)],
-	using{
-		kind: "locks-forget", uses: []use{locks, locks, tries, does, lockSets}, nodes: []int{3, 3, 5},
-		beside: faults{losses: true, outages: true, restarts: true, closings: true},
-	},
-	using{
-		kind: "readers-forget", uses: []use{reads, reads, locks, tries}, nodes: []int{3, 3, 5},
-		beside: faults{losses: true, outages: true, restarts: true, closings: true},
-	},
-	using{
-		kind: "all-faults", uses: []use{locks, tries, locks, tries, locksAny, extends, reads}, nodes: []int{3, 5},
-		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true},
-	},
-)
 
 // anyFaults and someFaults draw faults.
 func anyFaults(rng *rand.Rand) faults {

@@ -26,7 +26,6 @@ import (
 type plan struct {
 	seed      uint64
 	kind      *using
-	changes   bool // members are added and removed
 	nodes     int
 	processes int
 	tasks     int // of a process
@@ -42,24 +41,18 @@ const (
 )
 
 // newPlan draws the plan of a seed. Every seed has a kind of its own.
-func newPlan(seed uint64, changes bool) *plan {
+func newPlan(seed uint64) *plan {
 	rng := rand.New(rand.NewPCG(seed, 1<<43))
-	p := &plan{seed: seed, kind: &smallUsings[seed%uint64(len(smallUsings))], changes: changes}
-	if changes {
-		of := slices.DeleteFunc(slices.Clone(smallUsings), func(u using) bool { return u.fixed })
-		kind := of[seed%uint64(len(of))].withChanges(2 * smallMaxTTL)
-		p.kind = &kind
-	}
+	of := slices.DeleteFunc(slices.Clone(usings), func(u using) bool { return u.fixed })
+	kind := of[seed%uint64(len(of))].withChanges(2 * smallMaxTTL)
+	p := &plan{seed: seed, kind: &kind}
 	counts := p.kind.nodes
 	if counts == nil {
 		counts = []int{1, 2, 3, 3, 3, 3, 5}
 	}
 	p.nodes = counts[rng.IntN(len(counts))]
 	p.processes, p.tasks = 2+rng.IntN(3), 1+rng.IntN(2)
-	p.length = 40*time.Millisecond + upTo(rng, 100*time.Millisecond)
-	if changes { // several
-		p.length = 2*smallMaxTTL + upTo(rng, 4*smallMaxTTL)
-	}
+	p.length = 2*smallMaxTTL + upTo(rng, 4*smallMaxTTL) // of several changes
 	for process := range p.processes {
 		for task := range p.tasks {
 			p.actors = append(p.actors, clientActor(process, task))
@@ -79,11 +72,7 @@ func newPlan(seed uint64, changes bool) *plan {
 
 // add draws a fault. Only one node has wrong clocks and counters.
 func (p *plan) add(i *ill, faulty int, rng *rand.Rand) {
-	nodes := p.nodes
-	if p.changes {
-		nodes += spares
-	}
-	f := fault{id: len(p.faults), ill: i, target: rng.IntN(nodes), much: 1 + rng.IntN(20)}
+	f := fault{id: len(p.faults), ill: i, target: rng.IntN(p.nodes + spares), much: 1 + rng.IntN(20)}
 	switch {
 	case i.ofProcess:
 		f.target = rng.IntN(p.processes)
@@ -167,12 +156,12 @@ func (s *simulation) live(p *plan) {
 	}
 }
 
-// clocks makes the clocks of the nodes a little too fast or slow in small histories and where nodes
+// clocks makes the clocks of the nodes a little too fast or slow where members change or nodes
 // forget, by less than the 1 % that are allowed, and those of a minority wrong. The judge of
 // minimum holds wants clocks that do not drift, and tokens stand on clocks that are near each other
 // if counters are lost.
 func (s *simulation) clocks() {
-	if s.kind.minHolds || s.small == nil && s.kind.forgetful == nil && !s.kind.changes {
+	if s.kind.minHolds || s.kind.forgetful == nil && !s.kind.changes {
 		return
 	}
 	wrong := s.minority(s.rng)
@@ -276,54 +265,40 @@ func (h *small) lock(value string) string {
 	return fmt.Sprintf("lock %d of %s", h.locks[value], owner)
 }
 
-// Small histories of the library, of every kind, beside dense faults: the same holds as in
-// TestSimulatedUsesOfAllKindsAreExclusiveAndServed. REDQUORUM_HISTORIES says how many. The first
-// one that fails is shrunk.
-func TestSmallHistoriesOfAllKinds(t *testing.T) { smallHistories(t, sizeOf(10, 2_000_000), false) }
-
-// The same while the members of the cluster are changed by two operators, who are killed or stand
-// still in the middle, and for clients whose lists are old, short, long, or partly of another
-// cluster: nobody finds anything of it, and afterwards the members can be changed and all vote.
+// Small histories of the library beside dense faults, while the members of the cluster are changed
+// by two operators, who are killed or stand still in the middle, and for clients whose lists are
+// old, short, long, or partly of another cluster: the same holds as in
+// TestSimulatedUsesOfAllKindsAreExclusiveAndServed, and afterwards the members can be changed and
+// all vote. REDQUORUM_HISTORIES says how many. The first one that fails is shrunk.
 func TestSmallHistoriesWithChangesOfMembers(t *testing.T) {
-	size := sizeOf(20, 500_000)
-	if thorough() && !soaks() {
-		size = 40
-	}
-	smallHistories(t, size, true)
-}
-
-func smallHistories(t *testing.T, size int, changes bool) {
-	t.Helper()
 	if text := os.Getenv(shareVariable); text != "" {
 		playShare(t, text)
 		return
 	}
 	base, asked := history.Seed(t)
 	if asked {
-		replays(t, base, changes)
+		replays(t, base)
 		return
 	}
+	size := sizeOf(8, 500_000)
+	if thorough() && !soaks() {
+		size = 40
+	}
 	count := history.Count(t, size)
-	if base >>= 1; changes && count == size && !soaks() {
+	if base >>= 1; count == size && !soaks() {
 		base = 1 // see withChanges
 	}
 	t.Logf("REDQUORUM_SEED=%d and the next %d", base, count-1)
-	all := playApart(t, base, count, changes)
+	all := playApart(t, base, count)
 	for _, h := range all.Failed {
 		t.Errorf("REDQUORUM_SEED=%d, %s", h.Seed, h.Wrong)
 	}
 	if len(all.Failed) > 0 {
-		t.Error(shrunk(t, newPlan(all.Failed[0].Seed, changes)))
+		t.Error(shrunk(t, newPlan(all.Failed[0].Seed)))
 	}
 	assert.Greater(t, all.Tenures, count, "tenures")
-	step := "simulation of the library"
-	if changes {
-		step += ", with changes of members"
-	}
-	if raced {
-		step += ", raced"
-	}
 	t.Log(proof.Line{
-		Step: step, Size: fmt.Sprint(count, " histories"), Faults: all.Faults, Violations: int64(len(all.Failed)),
+		Step: "simulation of the library, with changes of members", Size: fmt.Sprint(count, " histories"), Faults: all.Faults,
+		Violations: int64(len(all.Failed)),
 	})
 }

@@ -83,7 +83,7 @@ func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
 		return []uint64{seed}
 	}
 	if raced {
-		t.Skip("takes too long under the race detector, which gets TestSmallHistoriesOfAllKinds")
+		t.Skip("takes too long under the race detector, which gets small histories, and those of the driver")
 	}
 	for i := range sizeOf(small, full) {
 		seed := rand.Uint64()

@@ -353,9 +353,3 @@ func acquiresOtherNumbers(c *client) {
 		c.hold(c.permit(name, permitsOf(name)+1, true))
 	}
 }
-
-// locksSlots locks a mutex of the name of a slot, which excludes the permit.
-func locksSlots(c *client) {
-	name := c.name()
-	c.hold(c.lock(fmt.Sprint(name, "#", 1+c.rng.IntN(permitsOf(name)))))
-}

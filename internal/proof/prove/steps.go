@@ -27,18 +27,18 @@ const fuzzed = "140x FuzzGuard=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x
 
 // sizes says how much each step looks at.
 type sizes struct {
-	models, driver, library, changes, raced, chaos, fuzz, seeded string
+	models, driver, changes, chaos, fuzz, seeded string
 
 	soak []string // the environment of full sizes
 }
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", driver: "200", library: "2000", raced: "900",
+		models: "REDQUORUM_SEARCH=1", driver: "200",
 		changes: "REDQUORUM_PROVE=1", chaos: "2m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
-		models: "REDQUORUM_SOAK=1", driver: "100000", library: "2000000", changes: "REDQUORUM_HISTORIES=500000", raced: "100000",
+		models: "REDQUORUM_SOAK=1", driver: "100000", changes: "REDQUORUM_HISTORIES=500000",
 		chaos: "90m", fuzz: "10m", seeded: ".",
 		soak: []string{"REDQUORUM_SOAK=1"},
 	}
@@ -53,15 +53,13 @@ func stepsOf(soak bool) []step {
 	const histories = "REDQUORUM_HISTORIES="
 	models := goTest("./internal/proof/search/fence", "./internal/proof/search/members", "./internal/proof/search/memory",
 		"./internal/proof/search/permit", "./internal/proof/search/shared")
-	const searches, plays, waits = 0, 1, 2 // the last row mostly waits, but for the raced histories
+	const searches, plays, waits = 0, 1, 2 // the last row mostly waits
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "driver", command: goTest("./internal/proof/driver"), env: []string{histories + size.driver, "REDQUORUM_PROVE=1"}, row: plays},
-		{name: "library", command: goTest("-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.library}, row: plays},
-		{name: "library, members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{size.changes}, row: plays},
+		{name: "members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
-		{name: "library, raced", command: goTest("-race", "-run", "SmallHistoriesOfAllKinds", "./redlock"), env: []string{histories + size.raced}, row: waits},
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
