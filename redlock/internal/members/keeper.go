@@ -303,157 +303,39 @@ func (ms *Membership) learn(reports []core.Report) {
 }
 
 func (ms *Membership) learnLocked(reports []core.Report) {
-	k := &ms.keeper
-	counted := core.CountedIn(reports)
-	if ms.cluster != "" {
-		counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return r.Cluster != ms.cluster })
-	}
-	known := k.roster
-	if known != nil {
-		for _, r := range counted {
-			if r.Cluster == known.Cluster && r.Version.Number >= known.Version.Number && r.Version != known.Version {
-				ms.adoptLocked(r)
-			}
-		}
-		// Told by a majority of the version that we know, the next one was chosen. Its quorum may
-		// need a new member, which is not known to us before.
-		if next, by := core.ToldNext(known, reports); k.roster == known && next != nil && by >= known.Need() {
-			ms.adoptLocked(next)
-		}
-	}
-	// A master that an operator is about to add does not say which cluster is meant.
-	reports = slices.DeleteFunc(slices.Clone(reports), func(r core.Report) bool {
-		return r.Node >= ms.listed && ms.members[r.Node].position.of == ""
-	})
-	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return core.NamedIn(reports, r) < r.Need() })
-	all := slices.Clone(counted)
-	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return core.IsSmall(r, all) || ms.isAstrayLocked(r, all, reports) })
-	if known != nil && slices.ContainsFunc(reports, func(r core.Report) bool { return r.Place.Cluster == known.Cluster && r.Told() != nil }) {
-		ms.contestLocked(reports, counted)
-		return // a member of ours remembers
-	}
-	// At first entry, a cluster counts only if its members here outnumber the masters of which
-	// nothing is known: otherwise a client that reaches only a master that somebody has made a
-	// cluster of its own would take that for the cluster.
-	unheard := ms.unheardLocked(reports, known)
-	k.few = ""
-	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool {
-		few := core.NamedIn(reports, r) <= unheard
-		if few {
-			k.few = r.Cluster
-		}
-		return few
-	})
-	k.rival = ""
-	switch {
-	case len(counted) > 1:
-		k.conflict = core.ConflictOf(counted[0].Cluster, counted[1].Cluster)
-	case len(counted) == 1 && (known == nil || counted[0].Cluster != known.Cluster):
-		if ms.cluster == "" {
-			k.rival = ms.rivalOfLocked(counted[0], reports, unheard)
-		}
-		switch {
-		case k.rival == "":
-			ms.adoptLocked(counted[0])
-		case unheard == 0:
-			k.conflict = core.ConflictOf(counted[0].Cluster, k.rival)
-		}
-	}
+	ms.believeLocked((*core.Client).Learn, reports)
 }
 
-// rivalOfLocked returns another cluster that may count for a client with the same list, or that
-// may be the one that is meant by it, as far as is known; empty if there is none.
-//
-// Then two such clients never enter two clusters, whichever masters answer them first. Each hears
-// of more members of its own than it has not heard of. So who hears of no fewer members than the
-// other does cannot have escaped the other altogether; and who has heard of a member of the other's
-// cluster, and not of the rest of those by which that counts, lacks them among the unheard.
-//
-// Nor does a list with few members of the cluster that is meant, and with a server that somebody
-// has used alone, count by that server: a cluster needs more masters in it than another one has,
-// also with all that are unheard.
-//
-// A cluster of one master is no rival of a larger one. Who enters it has heard of nobody else's
-// master, and has heard of all: but who enters the larger one has heard of a majority of that.
-func (ms *Membership) rivalOfLocked(r *record.Roster, reports []core.Report, unheard int) string {
-	own := core.NamedIn(reports, r)
-	for i := range reports {
-		one := &reports[i]
-		if one.Place.Cluster == r.Cluster || !one.IsOf(one.Place.Cluster) {
-			continue
-		}
-		least, t := own, one.Told()
-		if t != nil {
-			least = min(own, t.Need())
-		}
-		other := []*record.Roster{r}
-		if (t == nil || !core.IsSmall(t, other) && !ms.isAstrayLocked(t, other, reports)) && core.Masters(reports, one.Place.Cluster)+unheard >= least {
-			return one.Place.Cluster
-		}
-	}
-	return ""
-}
-
-// contestLocked finds out whether the list also has the majority of another cluster than ours. With
-// the same list, another client may count by that one: so neither may grant anything.
-func (ms *Membership) contestLocked(reports []core.Report, counted []*record.Roster) {
-	k := &ms.keeper
-	listed := slices.DeleteFunc(slices.Clone(reports), func(r core.Report) bool { return r.Node >= ms.listed })
-	if ms.unheardLocked(reports, nil) == 0 {
-		k.conflict = nil
-	}
-	for _, r := range counted {
-		if ms.cluster == "" && r.Cluster != k.roster.Cluster && core.NamedIn(listed, r) >= r.Need() && core.NamedIn(listed, k.roster) >= k.roster.Need() {
-			k.conflict = core.ConflictOf(k.roster.Cluster, r.Cluster)
-		}
-	}
-}
-
-// concedeLocked ends a conflict when those of the other cluster do not answer: who begins now with
-// this list enters our cluster, or none. While masters are being asked, they may yet answer.
+// concedeLocked ends a conflict that the reports of all masters no longer show.
 func (ms *Membership) concedeLocked(reports []core.Report) {
+	ms.believeLocked((*core.Client).Concede, reports)
+}
+
+// believeLocked takes what the reports make of what we believe.
+func (ms *Membership) believeLocked(step func(*core.Client, core.Belief, []core.Report) core.Belief, reports []core.Report) {
 	k := &ms.keeper
-	if k.conflict == nil || k.roster == nil {
-		return
+	b := step(ms.clientLocked(), core.Belief{Roster: k.roster, Conflict: k.conflict, Rival: k.rival, Few: k.few}, reports)
+	if b.Roster != k.roster {
+		ms.adoptLocked(b.Roster)
 	}
-	listed := slices.DeleteFunc(slices.Clone(reports), func(r core.Report) bool { return r.Node >= ms.listed })
-	unheard, own := ms.unheardLocked(listed, nil), core.NamedIn(listed, k.roster)
-	if own >= k.roster.Need() && own > unheard && ms.rivalOfLocked(k.roster, listed, unheard) == "" {
-		k.conflict = nil
-	}
+	k.conflict, k.rival, k.few = b.Conflict, b.Rival, b.Few
 }
 
-// isAstrayLocked reports whether a cluster is a single master that is a member of another one, by
-// its endpoint or by the one at which it answers us: somebody has used it alone after it forgot,
-// perhaps by another name.
-func (ms *Membership) isAstrayLocked(r *record.Roster, among []*record.Roster, reports []core.Report) bool {
-	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *record.Roster) bool {
-		return other != r && slices.ContainsFunc(other.Members, func(p record.Peer) bool {
-			return p.Endpoint == r.Members[0].Endpoint || slices.ContainsFunc(reports, func(one core.Report) bool {
-				t := one.Told()
-				return t != nil && t.Cluster == r.Cluster && (ms.isAtLocked(one.Node, p) || ms.members[one.Node].position.of == p.ID)
-			})
-		})
-	})
-}
-
-// unheardLocked counts the members of a roster of which nothing is known; without one, the masters
-// of the list.
-func (ms *Membership) unheardLocked(reports []core.Report, roster *record.Roster) (n int) {
-	if roster != nil {
-		for _, p := range roster.Members {
-			if !slices.ContainsFunc(reports, func(r core.Report) bool { return ms.members[r.Node].position.of == p.ID }) {
-				n++
+// clientLocked returns what is known besides what masters say.
+func (ms *Membership) clientLocked() *core.Client {
+	c := &core.Client{Named: ms.cluster}
+	nodes := ms.Nodes()
+	for i := range ms.members {
+		n := &ms.members[i]
+		node := core.Node{Listed: i < ms.listed, Duplicate: n.duplicate >= 0, Vacant: n.vacant(), Of: n.position.of}
+		for k := range nodes {
+			if k == i || ms.members[k].duplicate == i {
+				node.Endpoints = append(node.Endpoints, nodes[k].Endpoint())
 			}
 		}
-		return n
+		c.Nodes = append(c.Nodes, node)
 	}
-	for i := range ms.listed {
-		if m := &ms.members[i]; m.duplicate < 0 && !m.vacant() && !slices.ContainsFunc(reports, func(r core.Report) bool { return r.Node == i }) {
-			n++
-		}
-	}
-	return n
+	return c
 }
 
 // adoptLocked makes votes count by a roster from now on.

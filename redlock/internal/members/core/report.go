@@ -64,16 +64,16 @@ func ToldNext(roster *record.Roster, reports []Report) (next *record.Roster, by 
 	return next, len(ids)
 }
 
-// IsOf reports whether the master is one of a cluster, or was before it forgot.
-func (r *Report) IsOf(cluster string) bool {
+// isOf reports whether the master is one of a cluster, or was before it forgot.
+func (r *Report) isOf(cluster string) bool {
 	return cluster != "" && r.Place.Cluster == cluster && r.Place.Member != "" && (r.Told() != nil || r.Marker.State == record.MarkerLost)
 }
 
-// Masters counts those that are of a cluster, whatever version they were told.
-func Masters(reports []Report, cluster string) (n int) {
+// masters counts those that are of a cluster, whatever version they were told.
+func masters(reports []Report, cluster string) (n int) {
 	var ids []string
 	for i := range reports {
-		if r := &reports[i]; r.IsOf(cluster) && !slices.Contains(ids, r.Place.Member) {
+		if r := &reports[i]; r.isOf(cluster) && !slices.Contains(ids, r.Place.Member) {
 			ids = append(ids, r.Place.Member)
 		}
 	}
@@ -92,8 +92,8 @@ func NamedIn(reports []Report, t *record.Roster) (n int) {
 	return len(ids)
 }
 
-// CountedIn returns the newest version of each cluster that counts.
-func CountedIn(reports []Report) (counted []*record.Roster) {
+// countedIn returns the newest version of each cluster that counts.
+func countedIn(reports []Report) (counted []*record.Roster) {
 	for i := range reports {
 		t := reports[i].Told()
 		if t == nil || NamedIn(reports, t) < t.Need() {
