@@ -6,6 +6,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -55,15 +56,15 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 	v := ms.knowledgeLocked(i, now)
 	waits = ms.waitsToBeKnownLocked(i, &v) || waits
 	waits = n.waitsToBeRead() || waits
-	j := n.server.judge(n.marker, v)
-	if j.forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.Incarnation {
+	j := n.server.Judge(n.marker, v)
+	if j.Forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.Incarnation {
 		n.reported = n.known
 		ms.forgotLocked(n)
 		forgot = true
 	}
 	n.met = n.marker.Incarnation
 	n.phase = phaseQuarantined
-	if j.votes {
+	if j.Votes {
 		n.phase, n.known, n.until = phaseVoting, n.marker.Incarnation, 0
 	}
 	if n.marker.State == record.MarkerLater && now == 0 {
@@ -74,23 +75,23 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.retryAt = ms.clock.Now().Add(n.pause.Next())
 		return forgot
 	}
-	if n.unnamed() && !v.watched {
+	if n.unnamed() && !v.Watched {
 		n.until = n.watchedAt(ms.quarantineLocked())
 		n.retryAt = n.until
 		return forgot
 	}
-	if v.early && n.marker.State == record.MarkerActive && n.server.is(n.marker) {
+	if v.Early && n.marker.State == record.MarkerActive && n.server.Is(n.marker) {
 		n.until, n.retryAt = n.trusted, n.trusted
 		return forgot
 	}
-	switch left := j.timeLeft(now, ms.looks); {
-	case j.change == nil, ms.looks && j.votes:
+	switch left := j.TimeLeft(now, ms.looks); {
+	case j.Change == nil, ms.looks && j.Votes:
 	case ms.looks && now == 0:
 		ms.sendLocked(i, nil, nil) // only to learn the time
 	case ms.looks && left == 0: // a client would write now
 		n.until, n.retryAt = 0, ms.clock.Now().Add(n.pause.Next())
 	case now == 0 || left == 0:
-		ms.sendLocked(i, j.change, nil)
+		ms.sendLocked(i, j.Change, nil)
 	default:
 		here := ms.clock.Now()
 		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
@@ -112,7 +113,7 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 // data from a disk that may be old. It votes for those clients, by what they can see, and this one
 // neither believes it at once nor quarantines it for all.
 func (n *member) unnamed() bool {
-	return n.server.named() && !n.marker.Named() && n.marker.State != record.MarkerAbsent &&
+	return n.server.Named() && !n.marker.Named() && n.marker.State != record.MarkerAbsent &&
 		n.marker.State != record.MarkerUnreadable && n.marker.State != record.MarkerLater
 }
 
@@ -121,36 +122,24 @@ func (n *member) watchedAt(maxTTL time.Duration) clock.Instant {
 	return n.identity.Connected.Add(max(maxTTL, time.Duration(n.marker.MaxTTL)*time.Millisecond))
 }
 
-// timeLeft returns how long it takes until a change may be made, or for who only looks, how long
-// the server would wait from that change on.
-func (j *judgement) timeLeft(now int64, looks bool) time.Duration {
-	var left int64
-	if j.change != nil {
-		if left = max(0, j.change.Due-now); looks {
-			left = max(left, j.change.Wait)
-		}
-	}
-	return time.Duration(left) * time.Millisecond
-}
-
 // knowledgeLocked returns what is known besides a node's marker.
-func (ms *Membership) knowledgeLocked(i int, now int64) knowledge {
+func (ms *Membership) knowledgeLocked(i int, now int64) core.Knowledge {
 	n := &ms.members[i]
-	v := knowledge{
-		known: n.known, own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), maxTTL: ms.quarantineLocked().Milliseconds(), now: now,
+	v := core.Knowledge{
+		Known: n.known, Own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), MaxTTL: ms.quarantineLocked().Milliseconds(), Now: now,
 	}
 	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.keeper.roster == nil { // its cluster says
-		v.maxTTL = max(n.marker.MaxTTL, leastQuarantine.Milliseconds())
+		v.MaxTTL = max(n.marker.MaxTTL, leastQuarantine.Milliseconds())
 	}
-	v.claim = ms.claimLocked(i)
+	v.Claim = ms.claimLocked(i)
 	if n.pardoned != "" && n.pardoned == n.marker.Incarnation {
-		v.known = ""
+		v.Known = ""
 	}
-	v.watched = ms.clock.Now() >= n.watchedAt(ms.quarantineLocked())
-	v.early = v.known != "" && n.marker.Incarnation != v.known && ms.clock.Now() < n.trusted
+	v.Watched = ms.clock.Now() >= n.watchedAt(ms.quarantineLocked())
+	v.Early = v.Known != "" && n.marker.Incarnation != v.Known && ms.clock.Now() < n.trusted
 	for k := range ms.members {
-		same := ms.members[k].identity.RunID == n.identity.RunID && n.server.named() // by another name
-		v.own = v.own && (same || ms.members[k].marker.Incarnation != n.marker.Incarnation || k == i)
+		same := ms.members[k].identity.RunID == n.identity.RunID && n.server.Named() // by another name
+		v.Own = v.Own && (same || ms.members[k].marker.Incarnation != n.marker.Incarnation || k == i)
 	}
 	return v
 }
@@ -176,7 +165,7 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 	out := ms.takenLocked().Minus(n.said.Or(quorum.Only(i)))
 	// It does not wait longer than the quarantine that it could save.
 	late := ms.clock.Now() >= n.identity.Connected.Add(ms.quarantineLocked())
-	if n.early = false; out.Empty() || late || n.known != "" || !n.server.isRestart(n.marker) {
+	if n.early = false; out.Empty() || late || n.known != "" || !n.server.IsRestart(n.marker) {
 		return false
 	}
 	for k := range ms.members {
@@ -199,7 +188,7 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 // The keeper reads the list, and before that no client writes the new process into the marker, by
 // which all would believe it.
 func (n *member) waitsToBeRead() bool {
-	waits := !n.read && !n.forbids && n.place.IsTold() && n.server.isRestart(n.marker)
+	waits := !n.read && !n.forbids && n.place.IsTold() && n.server.IsRestart(n.marker)
 	n.early = n.early || waits
 	return waits
 }
@@ -245,9 +234,9 @@ func (a *admission) Complete(_ int, reply any, err error) {
 	text, now, _ := wire.ReadMemory(reply)
 	m := record.ParseMarker(text)
 	if m.State == record.MarkerLost {
-		n.server.hides = false // the marker now says so
+		n.server.Hides = false // the marker now says so
 	}
-	if text != n.text && m.RunID != "" && !n.server.fits(m) {
+	if text != n.text && m.RunID != "" && !n.server.Fits(m) {
 		// The client that wrote it was told something else about this server than we were. The next
 		// handshake shows which of the two is true now. If instead each client wrote what it
 		// believes, the two would overwrite each other for ever.
@@ -292,4 +281,20 @@ func (ms *Membership) failedLocked(n *member, err error) {
 		return
 	}
 	n.retryAt = ms.clock.Now().Add(n.pause.Next())
+}
+
+// serverOf returns what a server said about itself at the connect.
+func serverOf(id pipeline.Identity, maxTTL time.Duration) core.Server {
+	s := core.Server{RunID: id.RunID, ReplID: id.ReplID, Promoted: id.Promoted, Tells: id.TellsDurable}
+	s.Recalls, s.MaxTTL = id.BacklogTTL.Milliseconds(), maxTTL.Milliseconds()
+	// A restart erases that it was a replica. So a server that has replicas, and might be made a
+	// replica of one of them that knows less, is not trusted to come back with all that it held.
+	s.Durable = id.Durable && !id.Replicated && !id.Promoted
+	if !record.IsWord(s.RunID) {
+		s.RunID = record.Unknown
+	}
+	if !record.IsWord(s.ReplID) {
+		s.ReplID = record.Unknown
+	}
+	return s
 }

@@ -23,7 +23,7 @@ func (ms *Membership) startCensusLocked() {
 	now := ms.clock.Now()
 	for i := range ms.members {
 		switch n := &ms.members[i]; {
-		case !n.seen || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.fits(n.marker) || n.unnamed():
+		case !n.seen || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.Fits(n.marker) || n.unnamed():
 			return
 		case now < n.objections:
 			return // retryAt is no later

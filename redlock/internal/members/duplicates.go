@@ -10,7 +10,7 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 		for k := range i {
 			a, b := &ms.members[i], &ms.members[k]
 			if a.phase != phaseVoting || b.phase != phaseVoting || a.marker.Incarnation != b.marker.Incarnation ||
-				a.server.runID == record.Unknown || b.server.runID == record.Unknown || a.server.runID == b.server.runID {
+				a.server.RunID == record.Unknown || b.server.RunID == record.Unknown || a.server.RunID == b.server.RunID {
 				continue
 			}
 			for _, j := range [...]int{i, k} {
@@ -22,7 +22,7 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 					n.until = ms.clock.Now().Add(ms.quarantineLocked())
 					continue
 				}
-				ms.sendLocked(j, n.server.quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.claimLocked(j)), nil)
+				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.claimLocked(j)), nil)
 			}
 		}
 	}

@@ -13,14 +13,14 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 	ms.mu.Lock()
 	for i := range ms.members {
 		n := &ms.members[i]
-		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.is(n.marker) && n.err == nil &&
+		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.Is(n.marker) && n.err == nil &&
 			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.Incarnation &&
 			(fresh && n.marker.State == record.MarkerNew || lost && n.marker.State == record.MarkerLost)
 		if mine && (n.asking == nil || n.asking.census != nil) {
 			ms.census, n.pardoned = nil, n.marker.Incarnation
 			m := n.marker
-			if n.server.named() {
-				m.RunID = n.server.runID
+			if n.server.Named() {
+				m.RunID = n.server.RunID
 			}
 			ms.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: m.Rest()}, nil)
 		}

@@ -285,7 +285,7 @@ func (ms *Membership) heard(i int, text string, now int64) {
 	n := &ms.members[i]
 	m := record.ParseMarker(text)
 	ms.lives.Meet(m, m.Place())
-	waits := m.Waits() && text != n.text && n.asking == nil && n.server.fits(m)
+	waits := m.Waits() && text != n.text && n.asking == nil && n.server.Fits(m)
 	if waits && !ms.stopped && n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
 		ms.endLocked(ms.readLocked(i, text, now))
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -109,7 +110,7 @@ type member struct {
 	forgotten string // the incarnation that it forgot then; empty if that is not known
 	duplicate int    // index of an earlier node that is the same server; -1 for none
 
-	server   server
+	server   core.Server
 	text     string // the marker as it was last read
 	marker   record.Marker
 	place    record.Place // what the marker says of the cluster
@@ -257,9 +258,9 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	if proofless {
 		forgot = ms.judgeProoflessLocked(n)
 	} else {
-		hid := n.server.hides
+		hid := n.server.Hides
 		n.server = serverOf(id, ms.quarantineLocked())
-		n.server.hides = id.RunID == "" && (hid || n.before.RunID != "")
+		n.server.Hides = id.RunID == "" && (hid || n.before.RunID != "")
 		forgot = ms.readLocked(i, id.Memory.Marker, 0)
 	}
 	ms.endLocked(forgot)

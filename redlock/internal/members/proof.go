@@ -54,7 +54,7 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless:
 		ms.mu.Unlock()
 		return false
-	case m.State == record.MarkerLater, m.State == record.MarkerActive && m.Incarnation == n.marker.Incarnation && n.server.fits(m):
+	case m.State == record.MarkerLater, m.State == record.MarkerActive && m.Incarnation == n.marker.Incarnation && n.server.Fits(m):
 		if n.text != text {
 			ms.readLocked(i, text, 0)
 		}

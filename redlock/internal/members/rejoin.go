@@ -70,7 +70,7 @@ func (ms *Membership) letWait(r *core.Report, roster *record.Roster, id string) 
 	ms.mu.Lock()
 	m := r.Marker.At(ms.nextLifeLocked(roster, id))
 	ms.mu.Unlock()
-	m.Incarnation, m.MaxTTL = newIncarnation(), quarantine(roster.Longest()).Milliseconds()
+	m.Incarnation, m.MaxTTL = record.NewIncarnation(), quarantine(roster.Longest()).Milliseconds()
 	ms.letWaitBy(r, m)
 }
 
@@ -95,7 +95,7 @@ func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) 
 			ms.letWait(&r, roster, r.Place.Member)
 		default:
 			m := r.Marker.At(r.Place.Forgotten())
-			m.Incarnation = newIncarnation()
+			m.Incarnation = record.NewIncarnation()
 			m.MaxTTL = max(m.MaxTTL, quarantine(ms.LongestTTL()).Milliseconds())
 			ms.letWaitBy(&r, m)
 		}
@@ -233,13 +233,13 @@ func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record
 
 // waitsToBeKnownLocked reports whether it is not known yet if a server is the member whose marker
 // it has, and says in what is known of it that this may be a copy.
-func (ms *Membership) waitsToBeKnownLocked(i int, v *knowledge) bool {
+func (ms *Membership) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
 	if !ms.isElsewhereLocked(i) {
 		return false
 	}
 	ms.members[i].early = ms.members[i].early || ms.keeper.undecided()
-	v.own = false
-	return !v.watched || v.claim == (record.Place{})
+	v.Own = false
+	return !v.Watched || v.Claim == (record.Place{})
 }
 
 // isElsewhereLocked reports whether a server seems to have come back with all that it held as a
@@ -251,7 +251,7 @@ func (ms *Membership) waitsToBeKnownLocked(i int, v *knowledge) bool {
 func (ms *Membership) isElsewhereLocked(i int) bool {
 	k, n := &ms.keeper, &ms.members[i]
 	p := n.place
-	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.isRestart(n.marker) {
+	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.IsRestart(n.marker) {
 		return false
 	}
 	at := -1

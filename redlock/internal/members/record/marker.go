@@ -4,6 +4,7 @@
 package record
 
 import (
+	"crypto/rand"
 	"math"
 	"slices"
 	"strconv"
@@ -124,6 +125,9 @@ func needs(fields []string) (format int64) {
 	}
 	return format
 }
+
+// NewIncarnation returns a name for the memory of a server from now on.
+func NewIncarnation() string { return rand.Text() }
 
 // number parses a positive number up to a limit.
 func number(text string, limit int64) (int64, bool) {

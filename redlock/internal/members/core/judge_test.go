@@ -1,4 +1,4 @@
-package members
+package core
 
 import (
 	"strings"
@@ -22,7 +22,7 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		if facts.State == spec.Absent && facts.Own {
 			facts.Own = false
 		}
-		s := server{runID: "run", replID: "repl", promoted: facts.Promoted, recalls: 10_000, durable: facts.DurableNow && !facts.Promoted, tells: true}
+		s := Server{RunID: "run", ReplID: "repl", Promoted: facts.Promoted, Recalls: 10_000, Durable: facts.DurableNow && !facts.Promoted, Tells: true}
 		m := record.Marker{
 			State: map[spec.State]record.MarkerState{
 				spec.Absent: record.MarkerAbsent, spec.New: record.MarkerNew, spec.Lost: record.MarkerLost, spec.Active: record.MarkerActive,
@@ -32,7 +32,7 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		if facts.Own && facts.Durable {
 			// Otherwise the marker is changed to say it is not; the model does that at the next
 			// restart.
-			s.durable = true
+			s.Durable = true
 		}
 		if !facts.Own {
 			m.RunID = "another"
@@ -40,43 +40,43 @@ func TestAServerIsJudgedAsInTheModel(t *testing.T) {
 		if facts.ReplidChanged {
 			m.ReplID = "another"
 		}
-		v := knowledge{own: !facts.Elsewhere, maxTTL: 1000, now: 499_500}
+		v := Knowledge{Own: !facts.Elsewhere, MaxTTL: 1000, Now: 499_500}
 		if facts.Known {
-			v.known = "before"
+			v.Known = "before"
 			// A client that knew another incarnation here does not believe that this one came back.
-			v.own = false
+			v.Own = false
 			facts.Elsewhere = true
 		}
 		if facts.Passed {
-			v.now = 500_000
+			v.Now = 500_000
 		}
 		if facts.State == spec.Absent {
 			m = record.Marker{}
 		}
-		if got, want := kindOf(s.judge(m, v), v.now), spec.Judge(facts); got != want {
+		if got, want := kindOf(s.Judge(m, v), v.Now), spec.Judge(facts); got != want {
 			t.Fatalf("got %v, the model says %v: %+v", got, want, facts)
 		}
 	})
 }
 
 // kindOf returns what a judgement is in the model.
-func kindOf(j judgement, now int64) spec.Verdict {
+func kindOf(j Judgement, now int64) spec.Verdict {
 	word := ""
-	if j.change != nil {
-		word = strings.Fields(j.change.Begin)[0]
+	if j.Change != nil {
+		word = strings.Fields(j.Change.Begin)[0]
 	}
 	switch {
-	case j.votes:
+	case j.Votes:
 		return spec.Vote
 	case word == record.WordNew:
 		return spec.WriteNew
-	case word == record.WordLost && j.change.Wait > 0:
+	case word == record.WordLost && j.Change.Wait > 0:
 		return spec.WriteLost
 	case word == record.WordLost:
 		return spec.ToLost
-	case word == record.WordActive && j.change.Due > now:
+	case word == record.WordActive && j.Change.Due > now:
 		return spec.Wait
-	case word == record.WordActive && j.change.Due > 0:
+	case word == record.WordActive && j.Change.Due > 0:
 		return spec.Activate
 	default:
 		return spec.TakeRun
