@@ -370,7 +370,7 @@ func (a *actor) runsOn(ctx context.Context, h *handle) {
 	h.mu.Lock()
 	released := h.released
 	h.mu.Unlock()
-	if released || ctx.Err() == nil || !is(context.Cause(ctx), redlock.ErrClosed) || !a.look || !a.plan.steady() {
+	if released || h.extended.Load() || ctx.Err() == nil || !is(context.Cause(ctx), redlock.ErrClosed) || !a.look || !a.plan.steady() {
 		return
 	}
 	time.Sleep(10 * time.Millisecond)
