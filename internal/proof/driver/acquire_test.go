@@ -197,7 +197,7 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 func (a *actor) refusedFresh(q *request, err error, ctx *limited, life *life) {
 	used := slices.ContainsFunc(q.names, func(name string) bool { return !strings.HasPrefix(name, "once") })
 	if !used && ctx.Err() == nil && !life.closed.Load() {
-		a.promise("a free name is had at once", !a.plan.steady() || !a.look || is(err, redlock.ErrNoValidity) || q.asked.fencing && a.plan.spoiled(),
+		a.promise("a free name is had at once", !a.plan.steady() || !a.look || is(err, redlock.ErrNoValidity) || q.asked.fencing && (a.plan.spoiled() || a.plan.wrong >= 0),
 			"%s: %s %v by %s: %v, and nobody ever used it", a.who, q.call, q.names, life.client.plan.who, err)
 	}
 }

@@ -17,6 +17,8 @@ type plan struct {
 	seed    uint64
 	masters int
 	maxTTL  time.Duration // of the cluster
+	wrong   int           // the master whose clock is wrong, or -1
+	clock   time.Duration // by which it is ahead
 	clients []clientPlan
 	actors  []string
 	beside  []besidePlan
@@ -54,8 +56,8 @@ type besidePlan struct {
 	act  func(r *run, rng *rand.Rand)
 }
 
-// calmFaults lose no keys.
-var forgetful = []string{"restarts empty"}
+// forgetful are faults that lose keys.
+var forgetful = []string{"restarts empty", "is flushed", "restarts from a snapshot"}
 
 // newPlan draws the plan of a seed, with faults of these kinds.
 func newPlan(seed uint64, faults []string) *plan {
@@ -72,6 +74,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	for i := range 3 + rng.IntN(5) {
 		p.actors = append(p.actors, fmt.Sprint("actor ", i))
 	}
+	p.drawClock(p.rng("clock", 0))
 	p.drawFaults(rng, faults)
 	p.drawBeside(rng)
 	p.drawActs(rng)
@@ -91,7 +94,8 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		who: fmt.Sprint("client ", i), list: p.drawList(rng), ttl: pick(rng, p.maxTTL/4, p.maxTTL/2, p.maxTTL),
 		drift: rng.IntN(2) == 0, renewal: rng.IntN(3) > 0,
 	}
-	c.opts = []redlock.Option{redlock.WithMaxTTL(p.maxTTL), redlock.WithTTL(c.ttl), redlock.WithOwner(c.who)}
+	longest := p.maxTTL << (p.rng("longer TTLs", uint64(i)).IntN(4) / 3) //nolint:gosec // it is not negative
+	c.opts = []redlock.Option{redlock.WithMaxTTL(longest), redlock.WithTTL(c.ttl), redlock.WithOwner(c.who)}
 	if !p.changes { // whose tokens go by clocks
 		c.ahead = pick(rng, 0, upTo(rng, 50*time.Millisecond))
 	}
@@ -162,6 +166,14 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 	}
 }
 
+// drawClock may give one master a wrong clock.
+func (p *plan) drawClock(rng *rand.Rand) {
+	if p.wrong = -1; rng.IntN(4) == 0 {
+		p.wrong = rng.IntN(p.masters)
+		p.clock = pick(rng, time.Duration(-1), 1) * pick(rng, time.Second, 15*time.Second, time.Hour, 10000*time.Hour)
+	}
+}
+
 func (p *plan) drawBeside(rng *rand.Rand) {
 	for _, b := range besides {
 		if rng.IntN(3) == 0 {
@@ -208,6 +220,9 @@ func (p *plan) drawActs(rng *rand.Rand) {
 func (p *plan) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d masters, MaxTTL %v, storm of %v", p.masters, p.maxTTL, p.length)
+	if p.wrong >= 0 {
+		fmt.Fprintf(&text, ", the clock of master %d is ahead by %v", p.wrong, p.clock)
+	}
 	for _, c := range p.clients {
 		fmt.Fprintf(&text, "\n%s: masters %v, TTL %v, renewal %t, drift %t", c.who, c.list, c.ttl, c.renewal, c.drift)
 	}

@@ -98,7 +98,7 @@ type failing struct {
 func playFailing(t *testing.T, program string, f failing) (r *run, scripts, calls int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &plan{seed: 1, masters: 3, maxTTL: time.Second, script: programs[program]}
+		p := &plan{seed: 1, masters: 3, wrong: -1, maxTTL: time.Second, script: programs[program]}
 		for i := range 2 {
 			p.clients = append(p.clients, p.drawClient(i, p.rng("client", 7)))
 		}

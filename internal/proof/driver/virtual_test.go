@@ -26,6 +26,9 @@ func virtual(t *testing.T, p *plan) *world {
 	for i := range all {
 		all[i] = fake.New(clk, fake.WithoutCommandLog(), fake.WithUptime(time.Hour))
 		t.Cleanup(all[i].Close)
+		if i == p.wrong {
+			all[i].SetClock(p.clock, 1)
+		}
 		m := &fakeMaster{Node: all[i], seed: p.seed + uint64(i)}
 		m.calm()
 		w.masters = append(w.masters, m)
@@ -102,6 +105,11 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 	"stopped":        func(m *fakeMaster, _ int) func() { m.Stop(); return m.Continue },
 	"killed":         func(m *fakeMaster, _ int) func() { m.Kill(); return func() { m.Restart(true) } },
 	"restarts empty": func(m *fakeMaster, _ int) func() { m.Kill(); return func() { m.Restart(false) } },
+	"is flushed":     func(m *fakeMaster, _ int) func() { m.FlushAll(); return func() {} },
+	"restarts from a snapshot": func(m *fakeMaster, _ int) func() {
+		m.Save()
+		return func() { m.Kill(); m.RestartFromSnapshot() }
+	},
 	"scripts flushed": func(m *fakeMaster, _ int) func() {
 		_, _ = m.do("SCRIPT", "FLUSH") //nolint:errcheck // it may be down
 		return func() {}

@@ -8,8 +8,17 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+const aboveClusters = "a TTL above the cluster's"
+
 // mistakes are calls with an argument that is wrong, whatever the masters are like.
 var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle) error{
+	"databases that differ": func(_ context.Context, _ *redlock.Locker, h *handle) error {
+		l, err := redlock.New([]string{h.endpoints[0] + "/0", h.endpoints[0] + "/1"}, h.options...)
+		if err == nil {
+			_ = l.Close() //nolint:errcheck // it must not be
+		}
+		return err
+	},
 	"an empty name": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.TryLock(ctx, "")) },
 	"a long name": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.Lock(ctx, strings.Repeat("n", 4097)))
@@ -39,6 +48,13 @@ var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle
 	},
 	"a TTL above all": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.Lock(ctx, "x", redlock.WithTTL(25*time.Hour)))
+	},
+	aboveClusters: func(ctx context.Context, l *redlock.Locker, h *handle) error {
+		lock, err := l.TryLock(ctx, h.fresh(), redlock.WithTTL(2*h.plan.maxTTL))
+		if err == nil {
+			_ = lock.Unlock(ctx) //nolint:errcheck // it must not be
+		}
+		return err
 	},
 	"a reader that is to hold": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.RLock(ctx, "x", redlock.WithMinHold(time.Second)))
@@ -74,7 +90,8 @@ func errs(a *actor) {
 	for what, call := range mistakes { // any of them
 		ended := h.lock.Err() != nil
 		err := call(a.base, life.locker, h)
-		excused := strings.HasPrefix(what, "to extend") && (ended || h.lock.Err() != nil) || life.closed.Load()
+		unknown := what == aboveClusters && is(err, redlock.ErrNoQuorum) // no master has told the limit
+		excused := unknown || strings.HasPrefix(what, "to extend") && (ended || h.lock.Err() != nil) || life.closed.Load()
 		a.promise("mistakes are ErrInvalid", is(err, redlock.ErrInvalid) || excused, "%s: %s: %v", a.who, what, err)
 		return
 	}
