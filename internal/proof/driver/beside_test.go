@@ -65,8 +65,12 @@ func spoils(r *run, rng *rand.Rand) {
 			write("DEL", key)
 		case luck == 3:
 			write("SET", key, text, "PX", 1+rng.IntN(2000))
-		case luck <= 5:
+		case luck == 4:
 			write("SET", key, text)
+		case luck == 5: // at every master
+			for _, m = range r.masters {
+				write("SET", "redquorum:permits:"+pick(rng, "sem1", "sem2", "sem3"), pick(rng, "", "text", "-1"))
+			}
 		default:
 			write("ZADD", key, rng.IntN(3)-1, pick(rng, "no colon", ":", "p:mine", "+p:theirs"))
 		}

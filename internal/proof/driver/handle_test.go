@@ -154,11 +154,28 @@ var handling = []*act{
 			a.any(h)
 		}
 	}},
+	{"TryLock after Unlock", 2, relocks},
 	{"Unlock again, or of others", 2, func(a *actor) {
 		if h := a.old(); h != nil {
 			a.unlock(h)
 		}
 	}},
+}
+
+// relocks takes a name that a client has released. Where all masters are well it is as free as one
+// that nobody ever used, although the release may still be on its way to a minority.
+func relocks(a *actor) {
+	name := a.fresh()
+	if len(a.plan.faults) > 0 || a.plan.changes {
+		name = "re" + name
+	}
+	for range 5 {
+		h := a.acquire(a.mutex(name, false))
+		if h == nil {
+			return
+		}
+		a.unlock(h)
+	}
 }
 
 // ended judges the error of a lock that had ended before a call.

@@ -163,6 +163,7 @@ func (r *run) tells(held []*handle) {
 				continue
 			}
 			r.promise("Inspect tells the holder", told || r.plan.forgets, "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
+			r.promise("Inspect tells the owner", !told || h.lock.Shared() || strings.Contains(h.hold.Who, status.Owner) && status.Owner != "", "%v: Inspect: owner %q", h.hold, status.Owner)
 			for _, n := range status.Nodes {
 				r.promise("Inspect tells who waits", n.Waiting == 0 && len(n.Waiters) == 0 || !r.plan.calm(),
 					"%s: %d wait at %s for %q, and nobody does", l.client.plan.who, n.Waiting, n.Endpoint, name)
@@ -250,6 +251,10 @@ func (r *run) renumbers(held []*handle) {
 		r.promise("another number of permits is refused", is(err, redlock.ErrInvalid) || lock.Err() != nil || r.busy(err), "TryAcquire of %d beside %d: %v", permits+2, permits, err)
 		_ = r.releases(lock) //nolint:errcheck // the next permit needs it
 		time.Sleep(5 * latency)
+		for i, m := range r.masters {
+			_, _, kept := m.get("redquorum:permits:" + name)
+			r.promise("the number of permits goes with the last", !kept || r.plan.spoiled(), "master %d keeps the number of %q", i, name)
+		}
 	}
 }
 
