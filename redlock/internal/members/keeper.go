@@ -352,30 +352,26 @@ func (ms *Membership) adoptLocked(r *record.Roster) {
 	}
 }
 
-// tend does for each master what it needs. While the roster does not count, who was told the one
-// before is not told it without a look at whether a majority of them has accepted it (finish).
+// tend does for each master what it needs (core.NeedOf).
 func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
 	ahead, counts := false, core.NamedIn(reports, roster) >= roster.Need()
 	var before *record.Roster
 	for i := range reports {
 		r := &reports[i]
-		p := r.Place
-		switch ours := p.Cluster == roster.Cluster; {
-		case p.MayBeOf(roster) && ms.isDoubted(r):
+		switch core.NeedOf(r, roster, ms.isDoubted(r), counts) {
+		case core.WaitAnew:
 			ms.letWaitAnew(r, roster, reports)
-		case ours && p.Version == roster.Version && p.Joined == 0:
+		case core.Show:
 			ms.show(ctx, r, roster)
-		case ours && p.Joined != 0 && roster.Index(p.Member) >= 0 && (r.Marker.State == record.MarkerActive || p.Version == (record.Version{})):
+		case core.Tell:
 			ms.tell(ctx, *r, roster, counts)
-		case r.Marker.State != record.MarkerActive: // it waits, or is not for us
-		case ours && p.Version.Number > roster.Version.Number:
+		case core.Ahead:
 			ahead = true
-		case ours && !counts && p.Version == roster.Before && r.Told() != nil:
+		case core.Finish:
 			before = r.Told()
-		case ours && p.Version != (record.Version{}):
-			ms.tell(ctx, *r, roster, counts)
-		default:
+		case core.BringHome:
 			ms.bringHome(ctx, r, roster, reports)
+		case core.Nothing:
 		}
 	}
 	ms.dialMissing()

@@ -62,9 +62,14 @@ var sentences = []struct {
 	{regexp.MustCompile(`^counts by (\w+)$`), (*scene).counts},
 	{regexp.MustCompile(`^([\w ]+): told (\w+)$`), (*scene).told},
 	{regexp.MustCompile(`^([\w ]+): joins (\w+)$`), (*scene).joins},
+	{regexp.MustCompile(`^([\w ]+): candidate of (\w)$`), func(s *scene, w []string) {
+		s.say(w[1], record.MarkerActive, record.Place{Cluster: w[2], Joined: 1}, nil)
+	}},
 	{regexp.MustCompile(`^([\w ]+): forgot (\w)$`), (*scene).forgot},
 	{regexp.MustCompile(`^([\w ]+): torn (\w+)$`), (*scene).torn},
 	{regexp.MustCompile(`^([\w ]+): new$`), func(s *scene, w []string) { s.say(w[1], record.MarkerActive, record.Place{}, nil) }},
+	{regexp.MustCompile(`^for (\w+): (.*)$`), (*scene).needs},
+	{regexp.MustCompile(`^([\w ]+): waits for (\w)$`), (*scene).waits},
 	{regexp.MustCompile(`^then$`), func(s *scene, _ []string) { s.reports = nil }},
 	{regexp.MustCompile(`^=> (.*)$`), (*scene).learn},
 }
@@ -154,6 +159,27 @@ func (s *scene) joins(words []string) {
 
 func (s *scene) forgot(words []string) {
 	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2]}, nil)
+}
+
+// waits has masters wait in a life that somebody who knew the member began.
+func (s *scene) waits(words []string) {
+	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2], Life: 1}, nil)
+}
+
+// needs compares what each master needs of a client that looks after a version.
+func (s *scene) needs(words []string) {
+	s.checked = true
+	r := s.named(words[1])
+	var got []string
+	for i := range s.reports {
+		one := &s.reports[i]
+		need := NeedOf(one, r, record.Lives{}.Doubt(one.Marker, one.Place), NamedIn(s.reports, r) >= r.Need())
+		got = append(got, one.Marker.Incarnation+" "+map[Need]string{
+			Nothing: "waits", WaitAnew: "waits anew", Show: "is shown lives", Tell: "is told", Ahead: "is ahead",
+			Finish: "is asked what was accepted", BringHome: "is brought home",
+		}[need])
+	}
+	assert.Equal(s.t, words[2], strings.Join(got, ", "))
 }
 
 func (s *scene) torn(words []string) {
