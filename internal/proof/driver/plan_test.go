@@ -164,6 +164,10 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 		}
 		p.faults = append(p.faults, f)
 	}
+	if count > 0 && rng.IntN(8) == 0 { // for longer than Close waits
+		p.length = 2 * time.Second
+		p.faults = append(p.faults, faultPlan{what: "stopped", master: rng.IntN(p.masters), at: upTo(rng, p.length/4), lasts: p.length})
+	}
 }
 
 // drawClock may give one master a wrong clock.
