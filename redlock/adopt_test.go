@@ -44,13 +44,10 @@ const (
 
 // endEvery is from one timing that is tried to the next.
 func endEvery() int {
-	switch {
-	case raced:
-		return 3
-	case thorough():
+	if thorough() && !raced {
 		return 1
 	}
-	return 2
+	return 3
 }
 
 // adoption is one that ends, or is ended, after k steps.

@@ -49,7 +49,7 @@ var foreignPauses = []struct {
 }
 
 const (
-	mixedTime    = 20 * time.Second
+	mixedTime    = 10 * time.Second
 	mixedWorkers = 4 // of each side
 	mixedWait    = 3 * time.Second
 )

@@ -71,7 +71,7 @@ var usings = []using{
 	},
 	{
 		kind: "foreign", fixed: true, uses: []use{locks}, still: true, people: []person{eagerForeigner, eagerForeigner, eagerForeigner},
-		turns: turns{wait: 5 * time.Second}, nodes: []int{1, 3, 5}, renewed: true, length: 20 * time.Second,
+		turns: turns{wait: 5 * time.Second}, nodes: []int{1, 3, 5}, renewed: true, length: 8 * time.Second,
 	},
 	{
 		kind: "monitor", uses: []use{locks}, still: true, people: []person{monitors}, renewed: true,
@@ -79,11 +79,11 @@ var usings = []using{
 	},
 	{
 		kind: "minhold", uses: []use{locks, locks, tries, lockSets, does, extends, unlocksAll}, minHolds: true,
-		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 15 * time.Second, hold: 400 * time.Millisecond,
+		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 8 * time.Second, hold: 400 * time.Millisecond,
 	},
 	{
 		kind: "minhold-foreign", fixed: true, uses: everyUse, people: []person{spins, eagerForeigner}, minHolds: true,
-		beside: faults{losses: true, outages: true, closings: true}, length: 15 * time.Second,
+		beside: faults{losses: true, outages: true, closings: true}, length: 8 * time.Second,
 	},
 	{
 		kind: "bursts", uses: []use{bursts, bursts, locks, tries, extends}, setUp: manyNames,
@@ -124,7 +124,7 @@ var manifold = []using{
 	},
 	{ // messages are late or get lost together with their connections: no hand-over is lost with them
 		kind: "hand-overs", uses: []use{locks}, patience: forEver, seeds: [2]int{2, 400}, nodes: []int{5}, names: [2]int{2, 2}, crowd: [2]int{4, 4},
-		tasks: [2]int{4, 4}, beside: faults{losses: true}, bound: waitBound, length: 8 * time.Second, hold: time.Millisecond,
+		tasks: [2]int{4, 4}, beside: faults{losses: true}, bound: waitBound, length: 3 * time.Second, hold: time.Millisecond,
 	},
 	{ // waiters take tickets at every node, again and again
 		kind: "beside-spinners", uses: lockUses, people: []person{spins, spins}, seeds: [2]int{2, 5_000}, nodes: []int{2, 3, 3, 4, 5, 5, 5, 5}, names: [2]int{1, 2},
@@ -134,9 +134,9 @@ var manifold = []using{
 		kind: "busy-names", uses: []use{lockSets, locks, locks}, seeds: [2]int{2, 5_000}, nodes: []int{1, 2, 3, 3, 4, 5, 5, 5},
 		names: [2]int{2, 4}, crowd: [2]int{3, 6}, draws: someFaults, bound: waitBound, length: 5 * time.Second,
 	},
-	using{kind: "members-still", uses: []use{staysOn, staysOn, locks}, still: true, renewed: true, length: 30 * time.Second}.withChanges(5 * time.Second),
+	using{kind: "members-still", uses: []use{staysOn, staysOn, locks}, still: true, renewed: true, length: 15 * time.Second}.withChanges(5 * time.Second),
 	using{
-		kind: "members-faults", uses: append(everyUse[:len(everyUse):len(everyUse)], acquiresPermits, extendsPermits), draws: anyFaults, length: 30 * time.Second,
+		kind: "members-faults", uses: append(everyUse[:len(everyUse):len(everyUse)], acquiresPermits, extendsPermits), draws: anyFaults, length: 15 * time.Second,
 	}.withChanges(5 * time.Second),
 }
 
