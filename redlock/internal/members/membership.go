@@ -45,8 +45,8 @@ type Config struct {
 	Owns bool // the nodes of the list may be closed
 }
 
-// Membership knows whose votes count. See record.Marker and record.Roster for what decides that, and
-// admission.go and keeper.go for how it comes about.
+// Membership knows whose votes count. See record.Marker and record.Roster for what decides that,
+// and admission.go and keeper.go for how it comes about.
 type Membership struct {
 	mode     Mode
 	maxTTL   time.Duration

@@ -22,6 +22,7 @@ type Report struct {
 	Now      int64 // the master's time: milliseconds since 1970
 }
 
+// ReadReport reads what a master said: the texts of its marker and its register, and its time.
 func ReadReport(node int, text, held string, now int64) Report {
 	m := record.ParseMarker(text)
 	return Report{Node: node, Text: text, Marker: m, Place: m.Place(), Held: held, Register: record.ParseRegister(held), Now: now}
