@@ -367,10 +367,7 @@ func (a *actor) permit(permits int, waits bool) *request {
 
 // runsOn has a function go on after Close has ended its context: its lock stays at the masters.
 func (a *actor) runsOn(ctx context.Context, h *handle) {
-	h.mu.Lock()
-	released := h.released
-	h.mu.Unlock()
-	if released || h.extended.Load() || ctx.Err() == nil || !is(context.Cause(ctx), redlock.ErrClosed) || !a.look || !a.plan.steady() {
+	if ctx.Err() == nil || !is(context.Cause(ctx), redlock.ErrClosed) || !a.look || !a.plan.steady() {
 		return
 	}
 	time.Sleep(10 * time.Millisecond)
@@ -380,9 +377,12 @@ func (a *actor) runsOn(ctx context.Context, h *handle) {
 			kept++
 		}
 	}
-	over := a.clock.Now() >= h.hold.From.Add(h.ttl)
+	h.mu.Lock()
+	released := h.released // by somebody else
+	h.mu.Unlock()
+	over := h.extended.Load() || h.request.asked.maxHold > 0 || a.clock.Now() >= h.hold.From.Add(h.ttl)
 	a.reachIf("a function that goes on after Close", true)
-	a.promise("Close leaves the lock of a function", kept > a.plan.masters/2 || over, "%v: its function runs, and %d masters have it", h.hold, kept)
+	a.promise("Close leaves the lock of a function", kept > a.plan.masters/2 || released || over, "%v: its function runs, and %d masters have it", h.hold, kept)
 }
 
 // does runs a function under a lock.

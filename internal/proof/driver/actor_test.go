@@ -157,7 +157,7 @@ func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 		return // a quorum granted, and the text says why that is not enough
 	}
 	if is(err, redlock.ErrTaken) {
-		alone := slices.Contains([]string{"Lock", "LockAll", "LockAny", "RLock", "Acquire", "Do"}, call) && votes == 1
+		alone := slices.Contains([]string{"Lock", "LockAll", "LockAny", "RLock", "Acquire", "Do"}, call) && votes <= 1 // or 0, if that master has forgotten since
 		a.promise("votes of ErrTaken", refused.Granted < refused.Need && (votes >= refused.Need || alone), "%s: %s: %v", a.who, call, err)
 	} else if is(err, redlock.ErrNoQuorum) {
 		a.promise("votes of ErrNoQuorum", refused.Granted < refused.Need || a.plan.spoiled(), "%s: %s: %v", a.who, call, err)

@@ -110,7 +110,7 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 		life := r.clients[rng.IntN(len(r.clients))].current()
 		e, err := election.New(life.locker, "leader", election.WithID(who))
 		r.promise("New takes what is valid", err == nil, "election.New: %v", err)
-		err = e.Run(ctx, func(ctx context.Context, term int64) error { return r.leads(ctx, who, e, term, rng) })
+		err = e.Run(ctx, func(ctx context.Context, term int64) error { return r.leads(ctx, who, e, life, term, rng) })
 		r.note(who, "Run: %v", err)
 		closed := life.closed.Load()
 		r.promise("errors of Election.Run", err == nil || is(err, errEnough) || closed && is(err, redlock.ErrClosed), "%s: Run: %v", who, err)
@@ -129,7 +129,7 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 var errEnough = errors.New("enough")
 
 // leads leads for a while.
-func (r *run) leads(ctx context.Context, who string, e *election.Election, term int64, rng *rand.Rand) error {
+func (r *run) leads(ctx context.Context, who string, e *election.Election, life *life, term int64, rng *rand.Rand) error {
 	h := &history.Hold{Who: who, How: "leads", Names: []string{"leader"}, Token: term, Value: fmt.Sprint(who, term), Since: r.clock.Now(), From: r.clock.Now(), To: history.Held}
 	h.Late = ctx.Err() != nil
 	r.mu.Lock()
@@ -148,7 +148,9 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, term 
 		cause := context.Cause(ctx)
 		if is(cause, election.ErrResigned) && r.plan.steady() && r.look { // the lock is kept until lead returns
 			time.Sleep(upTo(rng, 20*time.Millisecond))
-			h.To = r.clock.Now()
+			if !life.closed.Load() { // Close does not wait for lead
+				h.To = r.clock.Now()
+			}
 		}
 		r.reachIf("a term that was lost", is(cause, redlock.ErrLost))
 		r.promise("the cause of the end of a term", is(cause, redlock.ErrLost, redlock.ErrReleased, election.ErrResigned, context.Canceled, redlock.ErrClosed),
