@@ -403,6 +403,9 @@ func does(a *actor) {
 		ran = true
 		life.got.Add(1)
 		h = a.got(q, lock, began, ttl, life)
+		if a.rng.IntN(8) == 0 {
+			a.watchers.Go(life.client.replace) // usually it closes the Locker of this function
+		}
 		select {
 		case <-inner.Done():
 			a.promise("the context of Do", ctx.over(a.clock.Now()) || lock.Err() != nil, "%s: the context of Do ended: %v", a.who, context.Cause(inner))

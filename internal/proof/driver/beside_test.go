@@ -141,6 +141,14 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 	told, err := e.Leader(ctx)
 	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who, "%s leads, Leader: %+v, %v", who, told, err)
 	r.onRecord(ctx, who, term, rng)
+	if rng.IntN(4) == 0 { // from outside of lead, for which Resign waits
+		after := upTo(rng, 50*time.Millisecond)
+		r.watchers.Go(func() {
+			time.Sleep(after)
+			err := e.Resign(r.base)
+			r.promise("Resign from outside", err == nil || is(err, redlock.ErrNoQuorum, redlock.ErrLost, redlock.ErrClosed), "%s: Resign: %v", who, err)
+		})
+	}
 	resigns := rng.IntN(4) == 0
 	select {
 	case <-ctx.Done():
