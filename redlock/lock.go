@@ -103,8 +103,8 @@ type derived struct {
 }
 
 // kind is what a lock is: a mutex, names (all of several), choice (the first free one of several),
-// reader or permit. It has every operation in which they differ; the others embed mutex and override
-// what differs. Rounds, votes, validity, renewal and undo are the same for all.
+// reader or permit. It has every operation in which they differ; the others embed mutex and
+// override what differs. Rounds, votes, validity, renewal and undo are the same for all.
 type kind interface {
 	fresh() kind // for the lock of another attempt of the same call
 

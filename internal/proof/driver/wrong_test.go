@@ -15,7 +15,7 @@ var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle
 	"databases that differ": func(_ context.Context, _ *redlock.Locker, h *handle) error {
 		l, err := redlock.New([]string{h.endpoints[0] + "/0", h.endpoints[0] + "/1"}, h.options...)
 		if err == nil {
-			_ = l.Close() //nolint:errcheck // it must not be
+			_ = l.Close()
 		}
 		return err
 	},

@@ -1,6 +1,6 @@
 // Package spec says what a node does, and how a client judges it: once, for all proofs. The real
-// scripts are held against it (redlock/internal/wire, redlock/internal/members), and the searches of
-// internal/proof/search try everything that can happen around it.
+// scripts are held against it (redlock/internal/wire, redlock/internal/members), and the searches
+// of internal/proof/search try everything that can happen around it.
 //
 //   - [Entry] is what a node keeps for one name: of a mutex, its counter, its readers and its
 //     waiters; [Entries] are a set of them, and [Node] a node with real numbers;

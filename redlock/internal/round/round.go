@@ -80,8 +80,9 @@ type rare struct {
 type Rounds struct {
 	Members *members.Membership // whose votes count
 
-	// Counting is called for each vote of a round in the background, before the vote, or the verdict
-	// that it causes, becomes visible. The round's mutex is held, so only Request may be called.
+	// Counting is called for each vote of a round in the background, before the vote, or the
+	// verdict that it causes, becomes visible. The round's mutex is held, so only Request may be
+	// called.
 	Counting func(r *Round, node int, kind quorum.Vote)
 
 	// Voted is told it once it has been counted, with no mutex of the round held.
