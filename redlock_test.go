@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -212,14 +213,14 @@ func TestAMasterIsReplacedWhileALockIsHeld(t *testing.T) {
 	require.NoError(t, m[0].Kill()) // for good
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	before, err := program.Cluster().Members(ctx)
+	before, err := admin.Of(program).Cluster().Members(ctx)
 	require.NoError(t, err)
 	for _, member := range before.Members {
 		if member.Endpoint == m[0].URL() {
-			require.NoError(t, program.Cluster().Remove(ctx, member.ID))
+			require.NoError(t, admin.Of(program).Cluster().Remove(ctx, member.ID))
 		}
 	}
-	require.NoError(t, program.Cluster().Add(ctx, spare.URL()))
+	require.NoError(t, admin.Of(program).Cluster().Add(ctx, spare.URL()))
 	require.NoError(t, m[1].Kill()) // now the new one is needed
 	require.NoError(t, held.Verify(ctx))
 	require.NoError(t, held.Unlock(ctx))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
@@ -49,7 +50,7 @@ func (m *masters) inspect(ctx context.Context, names []string, maySemaphore func
 }
 
 func (m *masters) members(ctx context.Context) (survey.Members, error) {
-	told, err := m.lister.Locker.Cluster().Members(ctx)
+	told, err := admin.Of(m.lister.Locker).Cluster().Members(ctx)
 	if err != nil {
 		return survey.Members{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
@@ -33,12 +34,12 @@ func TestThePageFollowsTheMembersUntilNoneOfItsListIsLeft(t *testing.T) {
 		}, time.Minute, 10*time.Millisecond)
 	}
 	for i, server := range servers[1:] {
-		require.NoError(t, locker.Cluster().Add(t.Context(), server.URL()))
+		require.NoError(t, admin.Of(locker).Cluster().Add(t.Context(), server.URL()))
 		learns(int64(i + 2))
 	}
-	members, err := locker.Cluster().Members(t.Context())
+	members, err := admin.Of(locker).Cluster().Members(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, locker.Cluster().Remove(t.Context(), members.Members[0].ID))
+	require.NoError(t, admin.Of(locker).Cluster().Remove(t.Context(), members.Members[0].ID))
 	learns(4)
 	require.NoError(t, servers[0].Kill())
 	_, err = locker.Lock(t.Context(), "x")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -146,13 +147,13 @@ func TestClosingTheLockerEndsTheLeadership(t *testing.T) {
 func TestALeaderThatAnOperatorDeposesCampaignsAgain(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.candidate("a")
-		require.NoError(t, a.locker.ForceUnlock(ctx, name))
+		require.NoError(t, admin.Of(a.locker).ForceUnlock(ctx, name))
 		time.Sleep(ttl)
 		w.leads(a)
 		stints := w.led()
 		require.Len(t, stints, 2)
 		assert.ErrorIs(t, stints[0].cause, redlock.ErrLost)
-		require.NoError(t, a.locker.ForceUnlock(ctx, name)) // a does not know yet
+		require.NoError(t, admin.Of(a.locker).ForceUnlock(ctx, name)) // a does not know yet
 		require.NoError(t, a.Resign(ctx), "nothing is to be said of a leadership that was lost")
 	})
 }

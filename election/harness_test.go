@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/proof/fake"
@@ -178,9 +179,9 @@ func (c *candidate) leader() election.Leader {
 }
 
 // inspect returns what its Locker sees of the lock.
-func (c *candidate) inspect() redlock.Status {
+func (c *candidate) inspect() admin.Status {
 	c.w.t.Helper()
-	status, err := c.locker.Inspect(ctx, name)
+	status, err := admin.Of(c.locker).Inspect(ctx, name)
 	require.NoError(c.w.t, err)
 	return status
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
@@ -40,7 +41,7 @@ func Example() {
 		panic(err)
 	}
 	// The holder is paused for so long that its lock expires. Here, ForceUnlock stands in for that.
-	if err := locker.ForceUnlock(ctx, "account"); err != nil {
+	if err := admin.Of(locker).ForceUnlock(ctx, "account"); err != nil {
 		panic(err)
 	}
 	next, err := locker.Lock(ctx, "account", redlock.WithFencing())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -391,10 +392,10 @@ func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		c.inspect(l, lock.Name())
 		var none context.Context
-		_, err = s.Inspect(none)
+		_, err = admin.Of(l).InspectSemaphore(none, "s")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		require.NoError(t, l.Close())
-		_, err = s.Inspect(ctx)
+		_, err = admin.Of(l).InspectSemaphore(ctx, "s")
 		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }

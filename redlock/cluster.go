@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock/internal/members"
@@ -25,59 +26,30 @@ var (
 	ErrOtherCluster = members.ErrOtherCluster
 )
 
-// Cluster is the cluster of a [Locker]: the masters of which a majority makes a quorum. The masters
-// keep the list of its members themselves, so all clients count by the same one, and it can be
-// changed while locks are held. The changes are chosen by the members with promise and accept; a
-// master takes part in the next one only when every lock has ended that was counted before the
-// last. docs/operations.md says how to replace a master, and docs/safety.md what holds.
-type Cluster struct {
-	locker   *Locker
-	progress members.Progress
-}
-
-// Cluster returns the cluster of the Locker.
-func (l *Locker) Cluster() *Cluster {
-	return &Cluster{locker: l, progress: func(string, time.Duration) {}}
-}
-
-// Progress returns the cluster with a function that is told, about once a second, what a change
-// waits for and how long that takes at least.
-func (c *Cluster) Progress(f func(waits string, left time.Duration)) *Cluster {
-	if f == nil {
-		return c.locker.Cluster()
-	}
-	return &Cluster{locker: c.locker, progress: f}
-}
-
-// Members asks the masters for the list, and returns it as a majority of its members tells it.
-// Otherwise the error is a [*QuorumError] with [ErrNoQuorum], [ErrInvalid] if masters of two
-// clusters are listed, [ErrClosed], or the error of a ctx that ended, with which Members returns
-// at once.
-func (c *Cluster) Members(ctx context.Context) (Membership, error) {
+// clusterMembers asks the masters for the list of members, and returns it as a majority of them
+// tells it.
+func (l *Locker) clusterMembers(ctx context.Context) (look.Cluster, error) {
 	const op = "list"
-	ctx, leave, err := c.enter(ctx, op)
+	ctx, leave, err := l.enterChange(ctx, op)
 	if err != nil {
-		return Membership{}, err
+		return look.Cluster{}, err
 	}
 	defer leave()
-	m, err := c.standing(ctx)
-	return m, c.endOf(ctx, op, err)
+	m, err := l.standing(ctx)
+	return m, l.endOf(ctx, op, err)
 }
 
-func (c *Cluster) standing(ctx context.Context) (Membership, error) {
-	l := c.locker
+func (l *Locker) standing(ctx context.Context) (look.Cluster, error) {
 	s, err := l.members.Standing(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return Membership{}, ctx.Err()
+		return look.Cluster{}, ctx.Err()
 	case err != nil:
-		return Membership{}, c.failure(err)
+		return look.Cluster{}, l.failure(err)
 	}
-	m := membershipOf(s.Roster)
-	m.Next = s.Next
-	for i := range m.Members {
-		one := &m.Members[i]
-		one.Version = s.Told[one.ID]
+	m := look.Cluster{ID: s.Roster.Cluster, Version: s.Roster.Version.Number, MaxTTL: s.Roster.MaxTTL, Next: s.Next}
+	for _, p := range s.Roster.Members {
+		one := look.Member{ID: p.ID, Endpoint: p.Endpoint, ServerName: p.ServerName, Version: s.Told[p.ID]}
 		one.Err = fmt.Errorf("%w: no connection to it yet", pool.ErrTimeout)
 		if at, ok := l.members.NodeOf(one.ID, one.Endpoint); ok {
 			stats := l.nodes()[at].Stats() // it may be new
@@ -87,19 +59,19 @@ func (c *Cluster) standing(ctx context.Context) (Membership, error) {
 				one.Err = stats.Err
 			}
 		}
+		m.Members = append(m.Members, one)
 	}
 	return m, nil
 }
 
-// enter begins a call, and waits until it is known by which list votes count. The call's context
+// enterChange begins a call, and waits until it is known by which list votes count. Its context
 // also ends with the Locker.
-func (c *Cluster) enter(ctx context.Context, op string) (_ context.Context, leave func(), err error) {
-	l := c.locker
+func (l *Locker) enterChange(ctx context.Context, op string) (_ context.Context, leave func(), err error) {
 	switch {
 	case ctx == nil:
 		return nil, nil, invalid("ctx is nil")
 	case ctx.Err() != nil:
-		return nil, nil, c.endOf(ctx, op, round.EndOf(ctx))
+		return nil, nil, l.endOf(ctx, op, round.EndOf(ctx))
 	case !l.life.enter():
 		return nil, nil, ErrClosed
 	}
@@ -109,7 +81,7 @@ func (c *Cluster) enter(ctx context.Context, op string) (_ context.Context, leav
 }
 
 // endOf says what ended a call, if it was its context or the Locker.
-func (c *Cluster) endOf(ctx context.Context, op string, err error) error {
+func (l *Locker) endOf(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil || ctx.Err() == nil:
 		return err
@@ -121,8 +93,7 @@ func (c *Cluster) endOf(ctx context.Context, op string, err error) error {
 }
 
 // failure describes why there is no list, with what is wrong with each node.
-func (c *Cluster) failure(err error) error {
-	l := c.locker
+func (l *Locker) failure(err error) error {
 	var told *members.NoRosterError
 	if !errors.As(err, &told) {
 		return invalid("%w", err)
@@ -142,18 +113,14 @@ func (c *Cluster) failure(err error) error {
 	return failure
 }
 
-// Add makes a master a member. It returns when the new master votes, and all members know of it, or
-// when ctx ends; then it may still become a member, and Add goes on where it stopped. The master
-// must be new, or have been removed from this cluster, otherwise the error is [ErrOtherCluster]. To
-// add a member does nothing.
-func (c *Cluster) Add(ctx context.Context, endpoint string) error {
+// addMember makes a master a member. It returns when that votes, and all members know of it.
+func (l *Locker) addMember(ctx context.Context, endpoint string, progress look.Progress) error {
 	const op = "add"
-	ctx, leave, err := c.enter(ctx, op)
+	ctx, leave, err := l.enterChange(ctx, op)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	l := c.locker
 	node, err := pipeline.Named(l.members.List(), endpoint)
 	if err != nil {
 		return invalid("%w", err)
@@ -171,11 +138,11 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 		return invalid("this Locker has %d nodes, and can have no more", quorum.MaxNodes)
 	}
 	defer l.members.Leave(at)
-	return c.change(ctx, op, func(s *members.Standing) (*record.Roster, error) {
+	return l.change(ctx, op, progress, func(s *members.Standing) (*record.Roster, error) {
 		if s.Roster.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
 		}
-		id, err := l.members.Prepare(ctx, s, at, c.progress)
+		id, err := l.members.Prepare(ctx, s, at, progress)
 		if err != nil {
 			return nil, fmt.Errorf("redlock: add %s: %w", address, err)
 		}
@@ -186,18 +153,16 @@ func (c *Cluster) Add(ctx context.Context, endpoint string) error {
 	})
 }
 
-// Remove removes a member by its ID, whether it is up or not. It returns when all other members
-// know of it, or when ctx ends; then it may still be removed. To remove what is no member is
-// [ErrNotMember]. The last member cannot be removed, and of two both must be up.
-func (c *Cluster) Remove(ctx context.Context, id string) error {
+// removeMember removes a member by its ID, and returns when all others know of it.
+func (l *Locker) removeMember(ctx context.Context, id string, progress look.Progress) error {
 	const op = "remove"
-	ctx, leave, err := c.enter(ctx, op)
+	ctx, leave, err := l.enterChange(ctx, op)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	was := false
-	return c.change(ctx, op, func(s *members.Standing) (*record.Roster, error) {
+	return l.change(ctx, op, progress, func(s *members.Standing) (*record.Roster, error) {
 		switch {
 		case s.Roster.Index(id) >= 0 && len(s.Roster.Members) == 1:
 			return nil, invalid("%s is the only member", id)
@@ -212,20 +177,18 @@ func (c *Cluster) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// SetMaxTTL sets the longest TTL of the cluster's locks, from 10 ms to 24 h. A shorter one is in
-// force at once, but a master that forgets waits for the longer of the last two; a longer one is
-// when all members know it. It returns like [Cluster.Add].
-func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
+// setMaxTTL sets the longest TTL of the cluster's locks.
+func (l *Locker) setMaxTTL(ctx context.Context, d time.Duration, progress look.Progress) error {
 	if d = d.Truncate(time.Millisecond); d < minTTL || d > 24*time.Hour {
 		return invalid("maximum TTL %v is not between %v and 24h", d, minTTL)
 	}
 	const op = "max-ttl"
-	ctx, leave, err := c.enter(ctx, op)
+	ctx, leave, err := l.enterChange(ctx, op)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return c.change(ctx, op, func(s *members.Standing) (*record.Roster, error) {
+	return l.change(ctx, op, progress, func(s *members.Standing) (*record.Roster, error) {
 		if s.Roster.MaxTTL == d {
 			return nil, nil
 		}
@@ -234,16 +197,16 @@ func (c *Cluster) SetMaxTTL(ctx context.Context, d time.Duration) error {
 }
 
 // change makes a change, and says what it waited for if ctx or the Locker ends.
-func (c *Cluster) change(ctx context.Context, op string, next func(*members.Standing) (*record.Roster, error)) error {
+func (l *Locker) change(ctx context.Context, op string, progress look.Progress, next func(*members.Standing) (*record.Roster, error)) error {
 	chosen := func(before, after *record.Roster) {
 		// Who may not write the log changes members all the same.
-		_ = c.locker.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above
+		_ = l.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above
 	}
-	err := c.locker.members.Change(ctx, members.Operation{Next: next, Chosen: chosen, Tell: c.progress})
-	if conflict := c.locker.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
+	err := l.members.Change(ctx, members.Operation{Next: next, Chosen: chosen, Tell: progress})
+	if conflict := l.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
 		return invalid("%w", err)
 	}
-	return c.endOf(ctx, op, err)
+	return l.endOf(ctx, op, err)
 }
 
 // untilClosed returns a context that also ends when the Locker is closed.
@@ -258,14 +221,6 @@ func (l *Locker) untilClosed(ctx context.Context) (context.Context, context.Canc
 		}
 	}()
 	return ctx, func() { close(done); cancel(nil) }
-}
-
-func membershipOf(r *record.Roster) Membership {
-	m := Membership{Cluster: r.Cluster, Version: r.Version.Number, MaxTTL: r.MaxTTL}
-	for _, p := range r.Members {
-		m.Members = append(m.Members, Member{ID: p.ID, Endpoint: p.Endpoint, ServerName: p.ServerName})
-	}
-	return m
 }
 
 // Ready returns nil once a quorum of nodes answers. It keeps asking until ctx ends; the error then
@@ -306,19 +261,12 @@ func (l *Locker) ping(ctx context.Context) *QuorumError {
 	return failure
 }
 
-// initPatience bounds how long Init waits.
+// initPatience bounds how long initialize waits.
 const initPatience = time.Second
 
-// Init is for an operator who knows that no lock is held that a master may have forgotten. If no
-// master votes yet, those that no client knew before vote at once instead of [WithMaxTTL] later.
-// With force, all masters in quarantine do; and if no quorum of their cluster is left, those of the
-// list that are there become a new one. If a lock is held after all, it may end up with two
-// holders. Init changes nothing on masters that already vote.
-//
-// It returns nil once all nodes vote. Otherwise the error is a [*QuorumError] with [ErrNoQuorum]
-// that says why each other node does not vote; the nodes that can vote do. Further errors:
-// [ErrInvalid], [ErrClosed], the error of a ctx that ended.
-func (l *Locker) Init(ctx context.Context, force bool) error {
+// initialize makes masters in quarantine vote. An operator knows that they have forgotten no lock
+// that is held.
+func (l *Locker) initialize(ctx context.Context, force bool) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
@@ -381,5 +329,5 @@ func (l *Locker) Init(ctx context.Context, force bool) error {
 func (l *Locker) askAll(ctx context.Context) {
 	r := l.rounds.New(&round.Spec{Request: wire.Ping(), Meaning: wire.Any, Rule: awaitAll})
 	r.Send(l.clock.Now().Add(l.config.timeout(l.config.lock.ttl)), 0)
-	r.Wait(ctx) //nolint:errcheck // Init reports what is wrong
+	r.Wait(ctx) //nolint:errcheck // initialize reports what is wrong
 }

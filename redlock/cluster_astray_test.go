@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
@@ -23,7 +24,7 @@ func TestWhoIsToAddAMasterOfAnotherClusterEntersNone(t *testing.T) {
 	inYoungBubble(t, 4, func(t *testing.T, c *cluster) {
 		c.founded(3, 4)
 		l := c.among([]int{0, 1, 2}, redlock.WithQuarantine(redlock.QuarantineStrict))
-		require.Error(t, l.Cluster().Add(c.within(3*time.Second), endpoint(3)))
+		require.Error(t, admin.Of(l).Cluster().Add(c.within(3*time.Second), endpoint(3)))
 		assert.Empty(t, l.Stats().Cluster)
 		time.Sleep(3 * maxTTL)
 		other := c.among([]int{0, 1, 2})
@@ -234,7 +235,7 @@ func TestMembersChangeAfterClocksWereSetBack(t *testing.T) {
 func TestAMasterOfAnotherDatabaseIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
-		err := addAs("redis://node3:6379/5")(l.Cluster(), c.within(2*time.Minute))
+		err := addAs("redis://node3:6379/5")(admin.Of(l).Cluster(), c.within(2*time.Minute))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 	})
 }
@@ -245,19 +246,19 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 	runCluster(t, "change", 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(2 * maxTTL)
-		require.ErrorIs(t, l.Cluster().Add(c.within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
+		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
 		c.change(l, add(3))
 		time.Sleep(5 * maxTTL)
-		require.NoError(t, l.Init(ctx, false))
+		require.NoError(t, admin.Of(l).Init(ctx, false))
 		require.ErrorContains(t, l.Stats().Nodes[3].Barred, "it was not added")
 	})
 	runCluster(t, "none known", 3, 0, func(t *testing.T, c *cluster) {
 		c.each(kill, 1, 2)
 		l := c.among([]int{0, 1, 2})
-		require.Error(t, l.Cluster().Add(c.within(3*time.Second), "redis://typo:6379"))
+		require.Error(t, admin.Of(l).Cluster().Add(c.within(3*time.Second), "redis://typo:6379"))
 		c.each(restart, 1, 2)
 		time.Sleep(8 * maxTTL)
-		require.NoError(t, l.Init(ctx, false))
+		require.NoError(t, admin.Of(l).Init(ctx, false))
 	})
 }
 

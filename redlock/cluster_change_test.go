@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
@@ -21,20 +22,20 @@ import (
 )
 
 // change makes a change that must be done within two minutes.
-func (c *cluster) change(l *redlock.Locker, change func(*redlock.Cluster, context.Context) error) {
+func (c *cluster) change(l *redlock.Locker, change func(*admin.Cluster, context.Context) error) {
 	c.t.Helper()
-	require.NoError(c.t, change(l.Cluster(), c.within(2*time.Minute)))
+	require.NoError(c.t, change(admin.Of(l).Cluster(), c.within(2*time.Minute)))
 }
 
 // Changes of members.
-type change = func(*redlock.Cluster, context.Context) error
+type change = func(*admin.Cluster, context.Context) error
 
 func add(i int) change {
-	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint(i)) }
+	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint(i)) }
 }
 
 func remove(i int) change {
-	return func(cluster *redlock.Cluster, ctx context.Context) error {
+	return func(cluster *admin.Cluster, ctx context.Context) error {
 		m, err := cluster.Members(ctx)
 		if err != nil {
 			return err
@@ -49,7 +50,7 @@ func remove(i int) change {
 }
 
 func setMaxTTL(d time.Duration) change {
-	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.SetMaxTTL(ctx, d) }
+	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.SetMaxTTL(ctx, d) }
 }
 
 // told counts the masters that were told a version, as their markers say.
@@ -101,7 +102,7 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 		took := elapsed(func() {
 			for k, change := range []change{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
 				c.change(operator, change)
-				m, err := operator.Cluster().Members(ctx)
+				m, err := admin.Of(operator).Cluster().Members(ctx)
 				require.NoError(t, err)
 				assert.Equal(t, int64(k+2), m.Version)
 				assert.InDelta(t, maxTTL, m.Next, float64(time.Second))
@@ -141,7 +142,7 @@ func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
 		l := c.among([]int{0, 1, 2})
 		c.servers[0].Mute(true)
 		time.Sleep(10 * time.Second)
-		err := add(3)(l.Cluster(), c.within(30*time.Second))
+		err := add(3)(admin.Of(l).Cluster(), c.within(30*time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "only it can be removed now")
 		assert.Zero(t, c.told(2))
@@ -214,7 +215,7 @@ func (c *cluster) dying(change change, one bool) {
 		})
 	}
 	operator := c.among([]int{0, 1, 2}, c.sparing(dead))
-	require.Error(c.t, change(operator.Cluster(), c.within(30*time.Second)))
+	require.Error(c.t, change(admin.Of(operator).Cluster(), c.within(30*time.Second)))
 	require.GreaterOrEqual(c.t, accepted.Load(), int32(2))
 	c.each(func(n *fake.Node) { n.OnChange(nil) })
 }
@@ -288,7 +289,7 @@ func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 				c.servers[0].Restart(false)
 				time.Sleep(2 * maxTTL)
 				c.servers[2].Mute(true) // of who accepted, only one is left that remembers
-				err := setMaxTTL(maxTTL)(l.Cluster(), c.within(5*time.Second))
+				err := setMaxTTL(maxTTL)(admin.Of(l).Cluster(), c.within(5*time.Second))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
 				c.servers[2].Mute(false)
@@ -309,7 +310,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 			var done []<-chan error
 			for _, change := range []change{add(3), add(4), remove(0)} {
 				l := c.among([]int{0, 1, 2})
-				done = append(done, c.ending(func() error { return change(l.Cluster(), c.within(2*time.Minute)) }))
+				done = append(done, c.ending(func() error { return change(admin.Of(l).Cluster(), c.within(2*time.Minute)) }))
 			}
 			for _, end := range done {
 				require.NoError(t, <-end)
@@ -317,7 +318,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 			l := c.among([]int{3, 4, 1})
 			time.Sleep(time.Second)
 			assert.Equal(t, []string{"1", "2", "3", "4"}, c.members(l))
-			m, err := l.Cluster().Members(ctx)
+			m, err := admin.Of(l).Cluster().Members(ctx)
 			require.NoError(t, err)
 			assert.Equal(t, int64(4), m.Version)
 		})
@@ -380,7 +381,7 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 		time.Sleep(time.Second)
 		again, cancel := context.WithTimeout(ctx, 2*maxTTL)
 		defer cancel()
-		endsOnly(add(3)(c.among([]int{0, 1, 2}).Cluster(), again))
+		endsOnly(add(3)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), again))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -416,10 +417,10 @@ func TestACandidateStaysOneWhileItWaits(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l, other := c.among([]int{0, 1, 2}), c.among([]int{2, 0, 3, 1})
 		c.change(l, setMaxTTL(2*maxTTL))
-		added := c.ending(func() error { return add(3)(l.Cluster(), c.within(2*time.Minute)) })
+		added := c.ending(func() error { return add(3)(admin.Of(l).Cluster(), c.within(2*time.Minute)) })
 		time.Sleep(time.Second)
 		c.change(other, setMaxTTL(2*maxTTL)) // which it is
-		require.ErrorIs(t, add(3)(other.Cluster(), c.within(time.Second)), context.DeadlineExceeded)
+		require.ErrorIs(t, add(3)(admin.Of(other).Cluster(), c.within(time.Second)), context.DeadlineExceeded)
 		require.NoError(t, <-added)
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		assert.Equal(t, 4, c.told(3))
@@ -432,7 +433,7 @@ func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 		dead := make([]atomic.Bool, len(c.servers))
 		dead[3].Store(true)
 		late := c.among([]int{0, 1, 2}, c.sparing(dead))
-		done := c.ending(func() error { return add(3)(late.Cluster(), c.within(2*time.Minute)) })
+		done := c.ending(func() error { return add(3)(admin.Of(late).Cluster(), c.within(2*time.Minute)) })
 		time.Sleep(time.Second)
 		l := c.among([]int{0, 1, 2})
 		c.change(l, add(3))
@@ -469,7 +470,7 @@ func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 		}
 		operator, l := list(0, 1, 2), list(0, 1, 2)
 		c.servers[2].OnChange(func(fake.Change) { dead[2].Store(true) }) // it is asked nothing more
-		require.Error(t, setMaxTTL(3*maxTTL)(operator.Cluster(), c.within(5*time.Second)))
+		require.Error(t, setMaxTTL(3*maxTTL)(admin.Of(operator).Cluster(), c.within(5*time.Second)))
 		assert.Equal(t, 2, c.told(2))
 		longer := redlock.WithTTL(3 * maxTTL)
 		for _, l := range []*redlock.Locker{l, list(0, 1)} {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
@@ -63,7 +64,7 @@ func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 		list := []string{"redis://default:secret@node0", "redis://default:secret@node1", "redis://default:secret@node2"}
 		operator, l := c.made(list, redlock.WithMaxTTL(maxTTL)), c.made(list, redlock.WithMaxTTL(maxTTL))
 		time.Sleep(2 * maxTTL)
-		require.NoError(t, operator.Cluster().Add(c.within(time.Minute), "redis://node3"))
+		require.NoError(t, admin.Of(operator).Cluster().Add(c.within(time.Minute), "redis://node3"))
 		assert.Equal(t, []int{0, 1, 2, 3}, c.heardPassword())
 		_, err := l.Lock(c.within(time.Second), "a")
 		require.NoError(t, err)
@@ -72,9 +73,9 @@ func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 		require.ErrorIs(t, l.Stats().Nodes[3].Err, pool.ErrUntrusted)
 
 		// Another one that has not named it says why it can change nothing, and may name it.
-		err = l.Cluster().SetMaxTTL(c.within(10*time.Second), maxTTL/2)
+		err = admin.Of(l).Cluster().SetMaxTTL(c.within(10*time.Second), maxTTL/2)
 		require.ErrorContains(t, err, pool.ErrUntrusted.Error())
-		require.NoError(t, l.Cluster().Add(c.within(time.Minute), "redis://node3"))
+		require.NoError(t, admin.Of(l).Cluster().Add(c.within(time.Minute), "redis://node3"))
 		assert.Equal(t, pool.Up, l.Stats().Nodes[3].State)
 	})
 }
@@ -82,6 +83,6 @@ func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 func TestAListWithTLSNamesNoMemberWithout(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.made([]string{"rediss://default:secret@node0", "redis://node1", "redis://node2"}, redlock.WithMaxTTL(maxTTL))
-		require.ErrorIs(t, l.Cluster().Add(c.within(time.Minute), "redis://node0:7000"), redlock.ErrInvalid)
+		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.within(time.Minute), "redis://node0:7000"), redlock.ErrInvalid)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -23,30 +24,28 @@ import (
 // operations are the calls that ask the masters for an operator.
 var operations = map[string]func(*redlock.Locker, context.Context) error{
 	"Members": func(l *redlock.Locker, ctx context.Context) error {
-		_, err := l.Cluster().Members(ctx)
+		_, err := admin.Of(l).Cluster().Members(ctx)
 		return err
 	},
-	"Add": func(l *redlock.Locker, ctx context.Context) error { return add(3)(l.Cluster(), ctx) },
+	"Add": func(l *redlock.Locker, ctx context.Context) error { return add(3)(admin.Of(l).Cluster(), ctx) },
 	"Remove": func(l *redlock.Locker, ctx context.Context) error {
-		return l.Cluster().Remove(ctx, memberID("node0:6379"))
+		return admin.Of(l).Cluster().Remove(ctx, memberID("node0:6379"))
 	},
-	"SetMaxTTL":  func(l *redlock.Locker, ctx context.Context) error { return l.Cluster().SetMaxTTL(ctx, 2*maxTTL) },
-	"Init":       func(l *redlock.Locker, ctx context.Context) error { return l.Init(ctx, false) },
-	"Init force": func(l *redlock.Locker, ctx context.Context) error { return l.Init(ctx, true) },
+	"SetMaxTTL": func(l *redlock.Locker, ctx context.Context) error {
+		return admin.Of(l).Cluster().SetMaxTTL(ctx, 2*maxTTL)
+	},
+	"Init":       func(l *redlock.Locker, ctx context.Context) error { return admin.Of(l).Init(ctx, false) },
+	"Init force": func(l *redlock.Locker, ctx context.Context) error { return admin.Of(l).Init(ctx, true) },
 	"Ready":      (*redlock.Locker).Ready,
 	"Inspect": func(l *redlock.Locker, ctx context.Context) error {
-		_, err := l.Inspect(ctx, "a")
+		_, err := admin.Of(l).Inspect(ctx, "a")
 		return err
 	},
-	"Semaphore.Inspect": func(l *redlock.Locker, ctx context.Context) error {
-		semaphore, err := l.Semaphore("a", 2)
-		if err != nil {
-			return err
-		}
-		_, err = semaphore.Inspect(ctx)
+	"InspectSemaphore": func(l *redlock.Locker, ctx context.Context) error {
+		_, err := admin.Of(l).InspectSemaphore(ctx, "a")
 		return err
 	},
-	"ForceUnlock": func(l *redlock.Locker, ctx context.Context) error { return l.ForceUnlock(ctx, "a") },
+	"ForceUnlock": func(l *redlock.Locker, ctx context.Context) error { return admin.Of(l).ForceUnlock(ctx, "a") },
 	"log written": func(l *redlock.Locker, ctx context.Context) error {
 		return door.Of(l).WriteLog(ctx, journal.Entry{Kind: journal.Forced})
 	},

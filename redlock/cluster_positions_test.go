@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // addAs adds a master by any endpoint.
 func addAs(endpoint string) change {
-	return func(cluster *redlock.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint) }
+	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint) }
 }
 
 // aliased connects to a master by any name that is none of a master. What is sent there is late.
@@ -147,10 +148,10 @@ func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 		for i := range 70 {
 			name := fmt.Sprintf("redis://alias%d:6379", i)
 			c.change(operator, addAs(name))
-			m, err := operator.Cluster().Members(ctx)
+			m, err := admin.Of(operator).Cluster().Members(ctx)
 			require.NoError(t, err)
-			added := slices.IndexFunc(m.Members, func(m redlock.Member) bool { return m.Endpoint == name })
-			c.change(operator, func(cluster *redlock.Cluster, ctx context.Context) error {
+			added := slices.IndexFunc(m.Members, func(m admin.Member) bool { return m.Endpoint == name })
+			c.change(operator, func(cluster *admin.Cluster, ctx context.Context) error {
 				return cluster.Remove(ctx, m.Members[added].ID)
 			})
 		}
@@ -188,7 +189,7 @@ func TestAChangeEndsWithItsLocker(t *testing.T) {
 		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
 			l := c.among([]int{0, 1, 2}) // a change must wait: locks may have begun before the last
 			limited, cancel := context.WithCancel(ctx)
-			done := c.ending(func() error { return change(l.Cluster(), limited) })
+			done := c.ending(func() error { return change(admin.Of(l).Cluster(), limited) })
 			time.Sleep(3 * time.Second)
 			closed := c.ending(l.Close)
 			time.Sleep(time.Minute)
@@ -253,13 +254,13 @@ func TestAnEndpointThatCouldNotBeAddedIsLeft(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		for i := range 70 {
-			err := l.Cluster().Progress(nil).Add(c.within(100*time.Millisecond), fmt.Sprintf("redis://nobody%d:6379", i))
+			err := admin.Of(l).Cluster().Progress(nil).Add(c.within(100*time.Millisecond), fmt.Sprintf("redis://nobody%d:6379", i))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			time.Sleep(maxTTL / 8)
 		}
 		assert.Less(t, len(l.Stats().Nodes), 30)
 		time.Sleep(2 * maxTTL)
-		require.NoError(t, l.Init(ctx, false), "all masters vote")
+		require.NoError(t, admin.Of(l).Init(ctx, false), "all masters vote")
 		c.change(l, add(3))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
@@ -34,7 +35,7 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
 			c.grown()
 			l := c.among([]int{0, 1, 2})
-			before, err := l.Cluster().Members(ctx)
+			before, err := admin.Of(l).Cluster().Members(ctx)
 			require.NoError(t, err)
 			c.each((*fake.Node).Save)
 			c.lock(l, "held")
@@ -47,7 +48,7 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 			assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
 			time.Sleep(maxTTL + 5*time.Second)
 			for _, l := range []*redlock.Locker{l, c.among([]int{2, 0, 1})} {
-				after, err := l.Cluster().Members(ctx)
+				after, err := admin.Of(l).Cluster().Members(ctx)
 				require.NoError(t, err)
 				assert.Equal(t, forget.same, after.Cluster == before.Cluster)
 				for i, m := range after.Members {
@@ -188,7 +189,7 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		runCluster(t, fmt.Sprintf("it is listed later %v", later), 3, 1, func(t *testing.T, c *cluster) {
 			dying := c.among([]int{0, 1, 2})
-			require.Error(t, add(3)(dying.Cluster(), c.within(time.Second)), "it waits")
+			require.Error(t, add(3)(admin.Of(dying).Cluster(), c.within(time.Second)), "it waits")
 			require.NoError(t, dying.Close())
 			c.each(restart, 0, 1, 2)
 			list := []int{0, 1, 2, 3}
@@ -225,7 +226,7 @@ func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
 func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		slept, l, wake := c.replaced()
-		require.Error(t, add(0)(l.Cluster(), c.within(time.Second)), "it waits")
+		require.Error(t, add(0)(admin.Of(l).Cluster(), c.within(time.Second)), "it waits")
 		lock := c.lock(l, "a")
 		wake()
 		time.Sleep(3 * time.Second)
@@ -255,7 +256,7 @@ func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 		other := c.among([]int{3, 4, 5})
 		c.each(empty, 5)
 		time.Sleep(2 * time.Second)
-		err := add(5)(c.among([]int{0, 1, 2}).Cluster(), c.within(time.Minute))
+		err := add(5)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), c.within(time.Minute))
 		require.ErrorIs(t, err, redlock.ErrOtherCluster)
 		time.Sleep(2 * maxTTL)
 		require.NoError(t, other.Stats().Nodes[2].Barred)
@@ -270,7 +271,7 @@ func TestAMarkerThatComesBackDoesNotTellTheMembers(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		c.servers[0].Mute(true)
 		restore()
-		_, err := l.Cluster().Members(ctx)
+		_, err := admin.Of(l).Cluster().Members(ctx)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }
@@ -301,7 +302,7 @@ func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 				require.Error(t, probe.Err(), "it is not its cluster any more")
 			}
 			time.Sleep(3 * maxTTL)
-			m, err := fleet.Cluster().Members(ctx)
+			m, err := admin.Of(fleet).Cluster().Members(ctx)
 			require.NoError(t, err)
 			assert.Equal(t, "C", m.Cluster)
 			for _, one := range m.Members {
@@ -326,7 +327,7 @@ func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.
 func (c *cluster) heals(l *redlock.Locker) {
 	c.t.Helper()
 	time.Sleep(3 * maxTTL)
-	m, err := l.Cluster().Members(ctx)
+	m, err := admin.Of(l).Cluster().Members(ctx)
 	require.NoError(c.t, err)
 	for _, one := range m.Members {
 		assert.NoError(c.t, one.Err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -50,7 +51,7 @@ func TestMembersAreLookedAfterWhateverTheRoundTrip(t *testing.T) {
 				for _, change := range []change{setMaxTTL(10 * time.Millisecond), add(test.masters), remove(0), setMaxTTL(time.Minute)} {
 					c.change(first, change)
 				}
-				m, err := other.Cluster().Members(ctx)
+				m, err := admin.Of(other).Cluster().Members(ctx)
 				require.NoError(t, err)
 				assert.Equal(t, time.Minute, m.MaxTTL)
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
@@ -72,7 +73,7 @@ func endpoint(i int) string { return fmt.Sprintf("redis://node%d:6379", i) }
 // members returns the endpoints of the members as a Locker learns them.
 func (c *cluster) members(l *redlock.Locker) (nodes []string) {
 	c.t.Helper()
-	m, err := l.Cluster().Members(ctx)
+	m, err := admin.Of(l).Cluster().Members(ctx)
 	require.NoError(c.t, err)
 	for _, member := range m.Members {
 		nodes = append(nodes, strings.TrimSuffix(strings.TrimPrefix(member.Endpoint, "redis://node"), ":6379"))
@@ -160,8 +161,8 @@ func TestAStaleListFollowsTheMembers(t *testing.T) {
 			operator := c.among([]int{0, 1, 2})
 			stale := c.among([]int{0, 1, 2}, discovering(discovery)...)
 			c.unlock(c.lock(stale, "a"))
-			require.NoError(t, operator.Cluster().Add(c.within(time.Minute), endpoint(3)))
-			require.NoError(t, operator.Cluster().Remove(c.within(time.Minute), memberID("node0:6379")))
+			require.NoError(t, admin.Of(operator).Cluster().Add(c.within(time.Minute), endpoint(3)))
+			require.NoError(t, admin.Of(operator).Cluster().Remove(c.within(time.Minute), memberID("node0:6379")))
 			assert.Equal(t, []string{"1", "2", "3"}, c.members(operator))
 			time.Sleep(5 * time.Second)
 			lock := c.lock(stale, "a")
@@ -200,7 +201,7 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 		c.each(kill, 0, 1)
 		settle()
 		c.noQuorum(l, redlock.ErrNotMember, redlock.ErrOtherCluster)
-		err := l.Cluster().Add(c.within(time.Minute), endpoint(5))
+		err := admin.Of(l).Cluster().Add(c.within(time.Minute), endpoint(5))
 		require.ErrorContains(t, err, "no majority of the members of a cluster answers")
 	})
 }
@@ -238,7 +239,7 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		for _, node := range l.Stats().Nodes {
 			require.ErrorIs(t, node.Barred, redlock.ErrOtherCluster)
 		}
-		_, err = l.Cluster().Members(ctx)
+		_, err = admin.Of(l).Cluster().Members(ctx)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		l = c.among(both, redlock.WithCluster("D"))
 		assert.Equal(t, []string{"3", "4", "5"}, c.members(l))
@@ -248,9 +249,9 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		c.unlock(lock)
 		l = c.among(both)
 		time.Sleep(200 * time.Millisecond)
-		require.ErrorIs(t, l.Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrInvalid)
+		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrInvalid)
 		one := c.among([]int{0, 1, 2})
-		require.ErrorIs(t, one.Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrOtherCluster)
+		require.ErrorIs(t, admin.Of(one).Cluster().Add(c.within(time.Minute), endpoint(5)), redlock.ErrOtherCluster)
 	})
 }
 
@@ -307,11 +308,11 @@ func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 		lock := c.lock(l, "a")
 		refused(lock.Extend(ctx, 3*maxTTL))
 		require.NoError(t, lock.Err())
-		require.NoError(t, l.Cluster().SetMaxTTL(c.within(time.Minute), 3*maxTTL))
+		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(c.within(time.Minute), 3*maxTTL))
 		lock = c.lock(l, "b")
 		require.NoError(t, lock.Extend(ctx, 3*maxTTL))
 		c.unlock(lock, c.lock(l, "c", longer))
-		refusal := c.among([]int{0, 1, 2}).Cluster().SetMaxTTL(ctx, 25*time.Hour)
+		refusal := admin.Of(c.among([]int{0, 1, 2})).Cluster().SetMaxTTL(ctx, 25*time.Hour)
 		require.ErrorIs(t, refusal, redlock.ErrInvalid)
 	})
 }

@@ -9,34 +9,9 @@ import (
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
-
-// Membership is one version of the list of a cluster's members. A quorum is a majority of them,
-// whatever list a Locker was given: that is only where it begins to look.
-type Membership struct {
-	Cluster string        // its random name, for [WithCluster]
-	Version int64         // grows by one with each change
-	MaxTTL  time.Duration // of all locks
-	Members []Member
-	// Next is how long it takes until another change is possible; 0 if it is now.
-	Next time.Duration
-}
-
-// Member is one master of a cluster.
-type Member struct {
-	ID       string // random; it stays when the master forgets and comes back
-	Endpoint string // by which it was added, without user and password
-
-	// ServerName is the name that its certificate must have; empty for the host of the endpoint.
-	ServerName string
-
-	Listed  bool  // the Locker's own list has it, however that spells it
-	Up      bool  // it is connected
-	Voting  bool  // its vote counts
-	Version int64 // that it was told; 0 if that is not known
-	Err     error // why its vote does not count; nil if it does
-}
 
 // Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be
 // nil. One goroutine per Locker calls them, one at a time, in the order in which things happened.
@@ -66,8 +41,8 @@ type Hooks struct {
 	Lost     func(lock *Lock, err error) // err as Lock.Err returns it
 	Released func(lock *Lock)            // by Unlock or Close; the nodes may not have answered yet
 
-	// Members: votes count by this version of the cluster's list from now on.
-	Members func(Membership)
+	// Members: votes count by this version of the cluster's list from now on, with so many members.
+	Members func(cluster string, version int64, members int)
 	// Node: err is nil if the node is up and its vote counts; otherwise it says why not.
 	Node func(endpoint string, err error)
 }
@@ -247,16 +222,16 @@ func (e *events) lost(lock *Lock, err error) {
 }
 
 // cluster reports that votes count by another version of the cluster's list.
-func (e *events) cluster(m Membership) {
+func (e *events) cluster(r *record.Roster) {
 	if e == nil {
 		return
 	}
 	e.add(func() {
 		if e.logger != nil {
-			e.logger.Info("cluster", "id", m.Cluster, "version", m.Version, "members", len(m.Members), "max_ttl", m.MaxTTL)
+			e.logger.Info("cluster", "id", r.Cluster, "version", r.Version.Number, "members", len(r.Members), "max_ttl", r.MaxTTL)
 		}
 		if e.hooks.Members != nil {
-			e.hooks.Members(m)
+			e.hooks.Members(r.Cluster, r.Version.Number, len(r.Members))
 		}
 	})
 }

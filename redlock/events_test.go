@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -38,7 +39,7 @@ func TestHooksReportEventsInOrder(t *testing.T) {
 		time.AfterFunc(1500*time.Millisecond, func() { assert.NoError(t, a.Unlock(ctx)) })
 		again, err := l.Lock(ctx, "a", redlock.WithRetry(time.Second, time.Second))
 		require.NoError(t, err)
-		require.NoError(t, l.ForceUnlock(ctx, "a"))
+		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "a"))
 		<-again.Done()
 		settle() // wait until the lock is undone
 		c.servers[0].Kill()
@@ -89,7 +90,7 @@ func TestHookTellsOfEachNodeAtOnePosition(t *testing.T) {
 		for _, nobody := range []string{"redis://x:6379", "redis://y:6379"} {
 			require.NoError(t, l.Ready(ctx))
 			d.take()
-			require.Error(t, l.Cluster().Add(c.within(time.Second), nobody))
+			require.Error(t, admin.Of(l).Cluster().Add(c.within(time.Second), nobody))
 			time.Sleep(3 * maxTTL)
 			assert.Len(t, l.Stats().Nodes, 4)
 			assert.Contains(t, d.take(), nobody+" false")

@@ -13,14 +13,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // inspect returns what is known of a name.
-func (c *cluster) inspect(l *redlock.Locker, name string) redlock.Status {
+func (c *cluster) inspect(l *redlock.Locker, name string) admin.Status {
 	c.t.Helper()
-	status, err := l.Inspect(ctx, name)
+	status, err := admin.Of(l).Inspect(ctx, name)
 	require.NoError(c.t, err)
 	return status
 }
@@ -46,16 +47,16 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 		assert.InDelta(t, 10, status.Nodes[2].TTL.Seconds(), 0.1)
 		c.servers[0].Continue()
 
-		require.NoError(t, l.ForceUnlock(ctx, "a"))
+		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "a"))
 		c.leavesNothing(0)
 		took := elapsed(func() { <-lock.Done() })
 		assert.LessOrEqual(t, took, 4*time.Second)
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		c.each(kill, 0, 1, 2)
 		time.Sleep(time.Second)
-		_, err := l.Inspect(ctx, "a")
+		_, err := admin.Of(l).Inspect(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorIs(t, l.ForceUnlock(ctx, "a"), redlock.ErrNoQuorum)
+		require.ErrorIs(t, admin.Of(l).ForceUnlock(ctx, "a"), redlock.ErrNoQuorum)
 	})
 }
 
@@ -143,18 +144,18 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 	})
 }
 
-// inspectPermits returns what is known of the semaphore s.
-func (c *cluster) inspectPermits(s *redlock.Semaphore) redlock.SemaphoreStatus {
+// inspectPermits returns what is known of the semaphore "s".
+func (c *cluster) inspectPermits(l *redlock.Locker) admin.SemaphoreStatus {
 	c.t.Helper()
-	status, err := s.Inspect(ctx)
+	status, err := admin.Of(l).InspectSemaphore(ctx, "s")
 	require.NoError(c.t, err)
 	return status
 }
 
 func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		anyNumber := c.permits("s", 7)
-		none := c.inspectPermits(anyNumber)
+		operator := c.locker()
+		none := c.inspectPermits(operator)
 		assert.Equal(t, "s", none.Name)
 		assert.Zero(t, none.Permits)
 		assert.Empty(t, none.Slots)
@@ -176,7 +177,7 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 			defer func() { require.ErrorIs(t, <-over, context.Canceled) }()
 			time.Sleep(20 * time.Millisecond)
 		}
-		status := c.inspectPermits(anyNumber)
+		status := c.inspectPermits(operator)
 		require.Equal(t, 2, status.Permits)
 		require.Len(t, status.Slots, 2)
 		for i, slot := range status.Slots {
@@ -204,14 +205,14 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.grown()
-		s := c.permits("s", 2, redlock.WithTTL(30*time.Second))
+		operator, s := c.locker(), c.permits("s", 2, redlock.WithTTL(30*time.Second))
 		lock := c.permit(s)
 		settle()
 		c.do(0, "DEL", "redquorum:permits:s", "s#1", "s#2") // it was never asked
 		c.do(1, "SET", "redquorum:permits:s", "4")
 		c.do(2, "SET", "redquorum:permits:s", "2.5")
 		c.do(2, "SET", "redquorum:permit:wait:s", "no list")
-		status := c.inspectPermits(s)
+		status := c.inspectPermits(operator)
 		assert.Equal(t, 2, status.Permits)
 		var known []int
 		for _, node := range status.Nodes {
@@ -226,7 +227,7 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 			}
 		}
 		c.servers[4].Stop()
-		status = c.inspectPermits(s)
+		status = c.inspectPermits(operator)
 		require.Error(t, status.Nodes[4].Err)
 		assert.Equal(t, 4, status.Permits, "the larger of two numbers that are as common")
 		for _, slot := range status.Slots {
@@ -236,13 +237,13 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 		c.servers[4].Restart(false)
 		time.Sleep(time.Second)
 		c.do(4, "SET", "redquorum:permits:s", "2")
-		status = c.inspectPermits(s)
+		status = c.inspectPermits(operator)
 		require.ErrorIs(t, status.Nodes[4].Err, pool.ErrQuarantined)
 		assert.Equal(t, 2, status.Nodes[4].Permits)
 		assert.Equal(t, 4, status.Permits, "it does not count")
 		c.each(kill, 0, 1, 2)
 		time.Sleep(time.Second)
-		_, err := s.Inspect(ctx)
+		_, err := admin.Of(operator).InspectSemaphore(ctx, "s")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	})
 }
@@ -262,7 +263,7 @@ func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
 		require.Len(t, readers, 2000, "those that live longest")
 		assert.Equal(t, "r2099", readers[len(readers)-1].Value)
 		c.inspect(l, "document")
-		require.NoError(t, l.ForceUnlock(ctx, "document"))
+		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "document"))
 		c.unlock(c.lock(l, "b"))
 	})
 }
@@ -279,7 +280,7 @@ func TestInspectionsOfASemaphoreAreAnsweredHoweverMuchThereIs(t *testing.T) {
 		settle()
 		other := map[string]string{"s#1": "s#2", "s#2": "s#1"}[permit.Name()]
 		c.set(other, strings.Repeat("v", 2<<20), time.Minute)
-		status, err := s.Inspect(ctx)
+		status, err := admin.Of(l).InspectSemaphore(ctx, "s")
 		require.NoError(t, err)
 		require.Len(t, status.Slots, 2)
 		for _, slot := range status.Slots {
@@ -297,9 +298,7 @@ func TestInspectionsOfASemaphoreAreAnsweredHoweverMuchThereIs(t *testing.T) {
 			c.do(0, "SET", fmt.Sprint("s#", i+1), strings.Repeat("v", 1281), "PX", 60000)
 		}
 		l := c.locker()
-		s, err := l.Semaphore("s", 1024)
-		require.NoError(t, err)
-		status, err := s.Inspect(ctx)
+		status, err := admin.Of(l).InspectSemaphore(ctx, "s")
 		require.NoError(t, err)
 		assert.Len(t, status.Slots, 1024)
 	})

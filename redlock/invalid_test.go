@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -124,9 +125,9 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 			"Unlock":        func() error { return lock.Unlock(none) },
 			"Do":            func() error { return l.Do(ctx, "a", nil) },
 			"UnlockAll":     func() error { return l.UnlockAll(none) },
-			"ForceUnlock":   func() error { return l.ForceUnlock(ctx, "") },
+			"ForceUnlock":   func() error { return admin.Of(l).ForceUnlock(ctx, "") },
 			"Adopt":         func() error { _, err := l.Adopt(ctx, "a", ""); return err },
-			"Inspect":       func() error { _, err := l.Inspect(ctx, ""); return err },
+			"Inspect":       func() error { _, err := admin.Of(l).Inspect(ctx, ""); return err },
 		}
 		for _, names := range [][]string{nil, {""}, {"a", "b", "a"}, {"redquorum:a"}, make([]string, 257)} {
 			for call, f := range map[string]func(context.Context, []string, ...redlock.LockOption) (*redlock.Lock, error){

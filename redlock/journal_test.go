@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/redlock"
@@ -44,7 +45,7 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		assert.InDelta(t, 9, taken.Left.Seconds(), 1)
 		<-lock.Done()
 		settle()
-		require.NoError(t, operator.ForceUnlock(ctx, "a"), "and there was nothing to tell")
+		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"), "and there was nothing to tell")
 		c.servers[0].Continue()
 		assert.Equal(t, []string{
 			"forced, p:a, me, its host burns", "lost, p:a, me, a quorum of nodes no longer has it",
@@ -81,7 +82,7 @@ func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
 		for _, change := range []change{add(3), setMaxTTL(2 * maxTTL), remove(0)} {
-			done := c.ending(func() error { return change(other.Cluster(), c.within(time.Minute)) })
+			done := c.ending(func() error { return change(admin.Of(other).Cluster(), c.within(time.Minute)) })
 			c.change(l, change)
 			if err := <-done; err != nil {
 				require.ErrorIs(t, err, redlock.ErrNotMember, "it is removed already")
@@ -167,7 +168,7 @@ func TestAForcedReleaseIsInTheLogWhoeverAnswersFirst(t *testing.T) {
 		c.del("a", 2) // this one does not have it
 		c.each(delaying(time.Millisecond, time.Millisecond), 0)
 		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 1)
-		require.NoError(t, operator.ForceUnlock(ctx, "a"))
+		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"))
 		time.Sleep(time.Second)
 		lines := c.log(operator)
 		require.NotEmpty(t, lines)

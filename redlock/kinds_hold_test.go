@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -315,7 +316,7 @@ func TestHooksAndStatsTellOfALockOfAnyKind(t *testing.T) {
 		assert.NotZero(t, a.Stats().HandedOver)
 		require.NoError(t, lock.Extend(ctx, 5*time.Second))
 		require.NoError(t, lock.Verify(ctx))
-		require.NoError(t, a.ForceUnlock(ctx, name))
+		require.NoError(t, admin.Of(a).ForceUnlock(ctx, name))
 		require.ErrorIs(t, lock.Verify(ctx), redlock.ErrLost)
 		assert.Equal(t, []string{"renewed " + name, "lost " + name}, waiter.take())
 		s := b.Stats()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -167,9 +168,9 @@ func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
 		assert.Equal(t, "s#1", next.Name())
 
 		got = c.queue(permit, l)
-		require.NoError(t, operator.ForceUnlock(ctx, "s"), "no lock of that name")
+		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "s"), "no lock of that name")
 		require.NoError(t, next.Verify(ctx), "the name of a semaphore is not that of its permits")
-		require.NoError(t, operator.ForceUnlock(ctx, next.Name()))
+		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, next.Name()))
 		assert.LessOrEqual(t, elapsed(func() { last = <-got }), 1100*time.Millisecond, "a poll")
 		require.ErrorIs(t, next.Verify(ctx), redlock.ErrLost)
 		require.NoError(t, last.Verify(ctx))

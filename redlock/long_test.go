@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/proof/fake"
@@ -200,7 +201,7 @@ func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
 					require.NoError(t, err)
 					assert.Greater(t, lock.Fence(), last)
 					last = lock.Fence()
-					status, err := other.Inspect(ctx, "a")
+					status, err := admin.Of(other).Inspect(ctx, "a")
 					require.NoError(t, err)
 					assert.Equal(t, "me", status.Owner, "%v", status.Since)
 					c.unlock(lock)

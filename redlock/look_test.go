@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
@@ -63,8 +64,8 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 				before := state()
 				looks := c.locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*maxTTL))
 				for range 3 {
-					_, _ = looks.Inspect(ctx, "a")      //nolint:errcheck // a quorum may not vote
-					_, _ = looks.Cluster().Members(ctx) //nolint:errcheck // as above
+					_, _ = admin.Of(looks).Inspect(ctx, "a")      //nolint:errcheck // a quorum may not vote
+					_, _ = admin.Of(looks).Cluster().Members(ctx) //nolint:errcheck // as above
 					time.Sleep(maxTTL)
 				}
 				require.Equal(t, before, state())

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
@@ -426,7 +427,7 @@ func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, lock.Err(), "it is renewed")
 		c.unlock(lock, c.lock(l, "b"))
-		require.NoError(t, l.Cluster().SetMaxTTL(ctx, 2*time.Minute)) // writes the markers
+		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(ctx, 2*time.Minute)) // writes the markers
 		c.each(kill, 0)
 		c.servers[0].Restart(false)
 		c.each(func(n *fake.Node) {
@@ -452,7 +453,7 @@ func TestWhoDoesNotKnowAFormatThatIsNeededChangesNothing(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorIs(t, err, pool.ErrQuarantined)
 			require.ErrorContains(t, err, "written by a later version")
-			require.Error(t, l.Init(ctx, true))
+			require.Error(t, admin.Of(l).Init(ctx, true))
 		}
 		time.Sleep(5 * time.Minute)
 		assert.Equal(t, before, c.holders(pipeline.MemoryKey))

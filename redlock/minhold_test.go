@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -158,7 +159,7 @@ func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 				c.unlock(lock)
 			}
 			settle()
-			require.NoError(t, operator.ForceUnlock(ctx, "a"))
+			require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"))
 			c.leavesNothing(0)
 			c.leavesNothing(5 * time.Second) // the holder renews the lock, and finds out
 			if !released {

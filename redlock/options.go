@@ -85,15 +85,15 @@ func WithMaxHold(d time.Duration) LockOption {
 // start it differ. The masters count the time, each by its own clock (docs/safety.md, S30).
 //
 // Validity, renewal, Unlock, Close and hooks are as without it: once released, the lock is held by
-// nobody. [Locker.Inspect] shows the name as taken, with the value of that lock. Nobody is exempt:
-// a second Lock of the same Locker waits as well. Waiters get the name when the time is over.
-// Nobody hands it over then, so the order between processes is not kept. An attempt that fails
-// leaves nothing behind.
+// nobody. Inspect of package admin shows the name as taken, with the value of that lock. Nobody is
+// exempt: a second Lock of the same Locker waits as well. Waiters get the name when the time is
+// over. Nobody hands it over then, so the order between processes is not kept. An attempt that
+// fails leaves nothing behind.
 //
 // A semaphore and readers refuse it ([ErrInvalid]).
 //
-// [Locker.ForceUnlock] frees the name at once, and so may [Locker.Adopt] with the value of the
-// lock: the minimum hold does not travel, the adopter gives its own.
+// ForceUnlock of package admin frees the name at once, and so may [Locker.Adopt] with the value of
+// the lock: the minimum hold does not travel, the adopter gives its own.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if d < 0 {
@@ -142,7 +142,7 @@ func WithValue(value string) LockOption {
 // WithOwner sets a text of at most 256 bytes that is stored behind the value, as value|owner, for
 // people who look at the key (default: user@host:pid and the name of the program; "" for none). It
 // is not used to tell holders apart. With an owner the value also has the time at which the attempt
-// to acquire the lock began ([Since]).
+// to acquire the lock began.
 func WithOwner(owner string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if len(owner) > maxOwner {
@@ -200,7 +200,7 @@ func WithNodeTimeout(d time.Duration) Option {
 
 // WithMaxTTL sets the longest TTL that a lock of this Locker may have (default 1 min): from 10 ms
 // to 24 h. A new cluster takes it for its own MaxTTL; in one that exists, the cluster's holds as
-// well ([Cluster.SetMaxTTL]).
+// well (SetMaxTTL of package admin).
 func WithMaxTTL(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < minTTL || d > 24*time.Hour {
@@ -223,9 +223,9 @@ func WithQuarantine(mode Quarantine) Option {
 	})
 }
 
-// WithCluster makes only the members of one cluster vote ([Membership]). Without it, the cluster is
-// that of the masters in the list; and if these are all new, they become one. So with it, masters
-// that lost everything are never taken for a new cluster.
+// WithCluster makes only the members of one cluster vote (package admin tells its ID). Without it,
+// the cluster is that of the masters in the list; and if these are all new, they become one. So
+// with it, masters that lost everything are never taken for a new cluster.
 func WithCluster(id string) Option {
 	return lockerOption(func(c *config) error {
 		if !record.IsCluster(id) {

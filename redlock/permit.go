@@ -19,8 +19,8 @@ import (
 // slots, under the conditions and with the faults that a mutex allows. A fencing token orders the
 // holders of one slot, so the protected resource must remember the largest token for each slot.
 //
-// [Locker.Inspect], ForceUnlock and Adopt take the name of a slot, and treat it as the mutex that
-// it is; [Semaphore.Inspect] tells of all slots. A mutex hands nothing to the waiters of a
+// Inspect and ForceUnlock of package admin, and Adopt, take the name of a slot, and treat it as the
+// mutex that it is; InspectSemaphore tells of all slots. A mutex hands nothing to the waiters of a
 // semaphore, which then poll.
 type Semaphore struct {
 	locker *Locker

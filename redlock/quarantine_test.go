@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -145,35 +146,35 @@ func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 		c.servers[2].Kill()
 		settle()
 		var err error
-		took := elapsed(func() { err = operator.Init(ctx, false) })
+		took := elapsed(func() { err = admin.Of(operator).Init(ctx, false) })
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.LessOrEqual(t, took, 3*time.Second, "it does not spin")
 		require.ErrorContains(t, err, "a new cluster begins when all of its masters are there, also redis://node2:6379")
 		c.servers[2].Restart(false)
 		time.Sleep(time.Second)
-		require.NoError(t, operator.Init(ctx, false))
+		require.NoError(t, admin.Of(operator).Init(ctx, false))
 		l := c.connecting(strict)
 		c.lock(l, "a")
 		c.servers[2].Restart(false)
 		time.Sleep(time.Second)
-		err = operator.Init(ctx, false)
+		err = admin.Of(operator).Init(ctx, false)
 		require.ErrorIs(t, err, pool.ErrQuarantined, "the others vote, so it may have forgotten what they granted together")
 		require.ErrorContains(t, err, "quarantined for another")
-		require.NoError(t, operator.Init(ctx, true))
-		require.NoError(t, operator.Init(ctx, true), "a second time")
+		require.NoError(t, admin.Of(operator).Init(ctx, true))
+		require.NoError(t, admin.Of(operator).Init(ctx, true), "a second time")
 		time.Sleep(time.Second)
 
 		c.servers[1].FlushAll()
 		require.NoError(t, l.Ready(ctx))
 		time.Sleep(time.Second)
-		err = operator.Init(ctx, false)
+		err = admin.Of(operator).Init(ctx, false)
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		require.ErrorContains(t, err, "redis://node1:6379: quarantined for another")
-		require.NoError(t, operator.Init(ctx, true))
+		require.NoError(t, admin.Of(operator).Init(ctx, true))
 		var none context.Context
-		require.ErrorIs(t, operator.Init(none, true), redlock.ErrInvalid)
+		require.ErrorIs(t, admin.Of(operator).Init(none, true), redlock.ErrInvalid)
 		require.NoError(t, operator.Close())
-		require.ErrorIs(t, operator.Init(ctx, false), redlock.ErrClosed)
+		require.ErrorIs(t, admin.Of(operator).Init(ctx, false), redlock.ErrClosed)
 	})
 }
 
@@ -192,7 +193,7 @@ func TestInitEndsWithItsLocker(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.connecting()
 		c.each(mute)
-		done := c.ending(func() error { return l.Init(ctx, false) })
+		done := c.ending(func() error { return admin.Of(l).Init(ctx, false) })
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, l.Close())
 		require.ErrorIs(t, <-done, redlock.ErrClosed)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
@@ -22,8 +21,9 @@ func init() {
 	door.Of = func(locker any) door.Door {
 		l := locker.(*Locker)
 		return door.Door{
-			Clock: l.clock, Closing: l.life.closing, Nodes: l.nodes, WriteTerm: l.writeTerm, ReadTerms: l.readTerms,
-			WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock,
+			Clock: l.clock, Closing: l.life.closing, KeyPrefix: l.config.keyPrefix, Nodes: l.nodes, WriteTerm: l.writeTerm, ReadTerms: l.readTerms,
+			WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock, Inspect: l.inspect, InspectPermits: l.inspectPermits,
+			Init: l.initialize, Members: l.clusterMembers, Add: l.addMember, Remove: l.removeMember, SetMaxTTL: l.setMaxTTL,
 		}
 	}
 	door.OnlyLooks = lockerOption(func(c *config) error {
@@ -55,7 +55,7 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 	if !ok {
 		return
 	}
-	holder, _ := ownerAndSince(lock.value)
+	holder, _, _ := owner.Of(lock.value)
 	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")}
 	if skipped > 0 {
 		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
@@ -63,26 +63,6 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 	l.life.enterAnyway()
 	r := l.newLogRound(e, true)
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
-}
-
-// Since is when a lock was acquired, as its value tells: by the clock of its holder, in seconds.
-// Values of other libraries, of [WithValue] and without an owner do not tell.
-type Since struct {
-	Time   time.Time // when the attempt began; zero if the value does not tell
-	Waited bool      // the attempt may have waited from then on, so the lock is held for less long
-}
-
-func ownerAndSince(value string) (string, Since) {
-	name, began, waited := owner.Of(value)
-	return name, Since{began, waited}
-}
-
-// ownersOf returns the owners of waiters, of what nodes tell of them.
-func ownersOf(texts []string) []string {
-	for i, text := range texts {
-		texts[i], _, _ = owner.Split(text)
-	}
-	return texts
 }
 
 func (l *Locker) writeLog(ctx context.Context, e journal.Entry) error {
@@ -170,23 +150,9 @@ func (l *Locker) readTerms(ctx context.Context, name string, since int64, most i
 	return page, nil
 }
 
-// ForceUnlock deletes a lock on every node, whoever holds it, or hands it to the longest waiter. It
-// is for an operator who knows that the holder is gone. A holder that is not gone learns of it at
-// its next round, or with [WithoutRenewal] at the end of its validity, and believes until then that
-// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
-// over or held nothing. Nodes that are away keep it until its TTL ends.
-//
-// If readers hold the lock, it ends for all of them. The name of a [Semaphore] is not that of its
-// permits, which have one each ([Lock.Name]).
-//
-// The log of the nodes gets an entry of it: `redlock log` shows that.
-func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	_, err := l.forceUnlock(ctx, name, "", nil)
-	return err
-}
-
-// forceUnlock takes a lock away if it has one of the values, or whoever holds it if there are none.
-// The masters compare, so a holder that got the lock meanwhile keeps it: [journal.ErrChanged].
+// forceUnlock deletes a lock on every node, or hands it to the longest waiter, and returns once a
+// quorum has done so or held nothing. If values are given, it takes away none but these. The masters
+// compare, so a holder that got the lock meanwhile keeps it: [journal.ErrChanged].
 func (l *Locker) forceUnlock(ctx context.Context, name, why string, values []string) (f journal.Taken, err error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
@@ -230,7 +196,7 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string, values []str
 	told := seen
 	mu.Unlock()
 	if told.Value != "" {
-		holder, _ := ownerAndSince(told.Value)
+		holder, _, _ := owner.Of(told.Value)
 		told.Unlogged = l.log(ctx, forcedEntry(key, holder, why))
 	}
 	return told, nil

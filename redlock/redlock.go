@@ -37,7 +37,7 @@
 // docs/design.md has the rooms and the journey of a lock. Here, from the ground up: what a Locker
 // and a Lock are, and in what kinds of locks differ (locker.go, lock.go); how an attempt is undone
 // and a lock ends (undo.go, state.go); fence, extend, release, acquire and wait; the kinds in files
-// of their own (mutex, reader, names, choice, permit); and what looks at the masters (cluster,
+// of their own (mutex, reader, names, choice, permit); and what package admin asks (cluster,
 // inspect, records).
 package redlock
 
@@ -167,7 +167,7 @@ func (l *Locker) serverForgot() {
 // rosterChanged reports the change, if there is a hook or a logger.
 func (l *Locker) rosterChanged(roster *record.Roster) {
 	if roster != nil {
-		l.events.cluster(membershipOf(roster))
+		l.events.cluster(roster)
 	}
 }
 

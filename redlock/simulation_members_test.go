@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
@@ -170,7 +171,7 @@ func operates(s *simulation, rng *rand.Rand) {
 			})
 		}
 		rivals := s.rivalsIn(p.list)
-		err := s.change(ctx, who, p.current().Cluster(), rng)
+		err := s.change(ctx, who, admin.Of(p.current()).Cluster(), rng)
 		s.judgeChange(ctx, who, rivals || s.rivalsIn(p.list), err)
 		cancel()
 		_ = p.current().Close() // masters may be away
@@ -187,7 +188,7 @@ func staysOn(c *client) {
 }
 
 // change makes a random change.
-func (s *simulation) change(ctx context.Context, who string, c *redlock.Cluster, rng *rand.Rand) error {
+func (s *simulation) change(ctx context.Context, who string, c *admin.Cluster, rng *rand.Rand) error {
 	m, err := c.Members(ctx)
 	if err != nil {
 		return err
@@ -384,9 +385,9 @@ func (s *simulation) goesOnWithChanges() {
 	defer p.current().Close()
 	ctx, cancel := context.WithTimeout(s.base, time.Minute)
 	defer cancel()
-	c := p.current().Cluster()
+	c := admin.Of(p.current()).Cluster()
 	if onlyRemovedRemember && list != "" {
-		if err := p.current().Init(ctx, true); err != nil {
+		if err := admin.Of(p.current()).Init(ctx, true); err != nil {
 			s.report("after everything is over, no new cluster could be made: %v", err)
 			return
 		}
@@ -395,10 +396,10 @@ func (s *simulation) goesOnWithChanges() {
 		s.report("after everything is over, a change ended with %v", err)
 		return
 	}
-	var m redlock.Membership
+	var m admin.Membership
 	var err error
 	for ctx.Err() == nil {
-		if m, err = c.Members(ctx); err == nil && !slices.ContainsFunc(m.Members, func(m redlock.Member) bool { return !m.Voting }) {
+		if m, err = c.Members(ctx); err == nil && !slices.ContainsFunc(m.Members, func(m admin.Member) bool { return !m.Voting }) {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -276,7 +277,7 @@ func (c *client) closes() {
 func forces(c *client) {
 	name := c.name()
 	if c.rng.IntN(10) == 0 {
-		_ = c.process.current().ForceUnlock(c.sim().base, name) //nolint:errcheck // there may be no quorum
+		_ = admin.Of(c.process.current()).ForceUnlock(c.sim().base, name) //nolint:errcheck // there may be no quorum
 	}
 }
 
@@ -292,7 +293,7 @@ func unlocksAll(c *client) {
 func inspects(c *client) {
 	ctx, cancel := context.WithTimeout(c.sim().base, time.Second)
 	defer cancel()
-	_, _ = c.process.current().Inspect(ctx, c.name()) //nolint:errcheck // there may be no quorum
+	_, _ = admin.Of(c.process.current()).Inspect(ctx, c.name()) //nolint:errcheck // there may be no quorum
 }
 
 // permitsOf returns how many permits a semaphore has.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
@@ -100,7 +101,7 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 	stats := locker.Stats()
 	result.members = stats.Members
 	result.timed = slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool { return n.QuarantinedFor > 0 })
-	if m, err := locker.Cluster().Members(ctx); err == nil {
+	if m, err := admin.Of(locker).Cluster().Members(ctx); err == nil {
 		result.maxTTL = m.MaxTTL
 	}
 	var failure *redlock.QuorumError
@@ -122,7 +123,7 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 // initAndForm calls Init until the masters that are there vote by a list of members, if they can.
 func initAndForm(ctx context.Context, locker *redlock.Locker, force bool) error {
 	for range formTries {
-		err := locker.Init(ctx, force)
+		err := admin.Of(locker).Init(ctx, force)
 		stats := locker.Stats()
 		forms := stats.Cluster == "" && !slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool {
 			return n.State != pool.Up || n.Memory != "active" || n.Barred == nil
@@ -131,7 +132,7 @@ func initAndForm(ctx context.Context, locker *redlock.Locker, force bool) error 
 			return err
 		}
 	}
-	return locker.Init(ctx, force)
+	return admin.Of(locker).Init(ctx, force)
 }
 
 // A cluster is formed in a moment, but another client may be in between.

@@ -11,6 +11,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -20,7 +21,7 @@ func newListCommand() *cobra.Command {
 	var nodes masters.Flags
 	var output cli.Output
 	var owner string
-	bounds := survey.Bounds{Keys: 100_000, Locks: 1000}
+	bounds := scan.Bounds{Keys: 100_000, Locks: 1000}
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN] [flags]",
 		Short: "Tell which locks there are, and who holds them",
@@ -76,7 +77,7 @@ line.`,
 }
 
 // addBounds adds the flags that limit a scan.
-func addBounds(cmd *cobra.Command, bounds *survey.Bounds) {
+func addBounds(cmd *cobra.Command, bounds *scan.Bounds) {
 	cmd.Flags().IntVar(&bounds.Keys, "scan", bounds.Keys, "look at so `many` keys of each master at most")
 	cmd.Flags().IntVar(&bounds.Locks, "limit", bounds.Locks, "stop when a master has so `many` locks")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -116,7 +117,7 @@ func failure(l *survey.Listing) error {
 const listBound = time.Minute
 
 // openLister connects to the masters, and waits until it is known whose votes count.
-func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds survey.Bounds, timeout time.Duration) (*survey.Lister, error) {
+func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds scan.Bounds, timeout time.Duration) (*survey.Lister, error) {
 	reached := redlock.WithPool(pool.WithClientName("redlock-"+cmd.Name()), pool.WithDialTimeout(timeout), pool.WithStallTimeout(timeout))
 	locker, err := flags.Open(cmd, append(survey.AskOptions(flags.MaxTTL, timeout), reached)...)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/proof/docs"
+	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -199,7 +200,7 @@ func (f *fleet) watch() *watcher {
 	cmd.SetContext(f.t.Context())
 	flags.Add(cmd)
 	require.NoError(f.t, cmd.ParseFlags(f.flags))
-	lister, err := openLister(cmd, &flags, "*", survey.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
+	lister, err := openLister(cmd, &flags, "*", scan.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() { assert.NoError(f.t, lister.Locker.Close()) })
 	return &watcher{lister: lister, clock: clock.System()}

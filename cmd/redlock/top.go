@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -30,7 +31,7 @@ func newTopCommand() *cobra.Command {
 	var nodes masters.Flags
 	var allowForce bool
 	interval := 2 * time.Second
-	bounds := survey.Bounds{Keys: 10_000, Locks: 200}
+	bounds := scan.Bounds{Keys: 10_000, Locks: 200}
 	cmd := &cobra.Command{
 		Use:   "top [PATTERN] [flags]",
 		Short: "Watch locks and masters on the terminal",

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	redasynq "github.com/redquorum/redquorum/contrib/asynq"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -83,7 +84,7 @@ func TestATaskThatLosesItsLockIsProcessedAgain(t *testing.T) {
 	again := make(chan struct{})
 	serve(t, store, redasynq.Unique(locker, byPayload), func(ctx context.Context, _ *asynq.Task) error {
 		if attempts.Add(1) == 1 {
-			assert.NoError(t, locker.ForceUnlock(ctx, "orders"))
+			assert.NoError(t, admin.Of(locker).ForceUnlock(ctx, "orders"))
 			<-ctx.Done()
 			assert.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 			return nil
@@ -204,7 +205,7 @@ func TestTheErrorTellsOfTheHandlerAndOfTheLock(t *testing.T) {
 		return nil
 	}))
 	err := process(unique, func(ctx context.Context, _ *asynq.Task) error {
-		assert.NoError(t, locker.ForceUnlock(ctx, "orders"))
+		assert.NoError(t, admin.Of(locker).ForceUnlock(ctx, "orders"))
 		return errHandler
 	})
 	require.ErrorIs(t, err, errHandler)

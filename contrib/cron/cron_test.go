@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	redcron "github.com/redquorum/redquorum/contrib/cron"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -107,7 +108,7 @@ func TestAJobThatLosesItsLockEndsAndIsReported(t *testing.T) {
 	locker := cluster.NewConnected(t, c.URLs(), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500*time.Millisecond))
 	var told reports
 	redcron.Once(locker, "settle", func(ctx context.Context) {
-		assert.NoError(t, locker.ForceUnlock(ctx, "settle"))
+		assert.NoError(t, admin.Of(locker).ForceUnlock(ctx, "settle"))
 		<-ctx.Done()
 		assert.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 	}, told.option()).Run()
@@ -117,7 +118,7 @@ func TestAJobThatLosesItsLockEndsAndIsReported(t *testing.T) {
 	// A wrapped job is not told, but its lock's loss is reported.
 	told = reports{}
 	redcron.Skip(locker, "settle", told.option())(cron.FuncJob(func() {
-		assert.NoError(t, locker.ForceUnlock(t.Context(), "settle"))
+		assert.NoError(t, admin.Of(locker).ForceUnlock(t.Context(), "settle"))
 	})).Run()
 	told.require(t, redlock.ErrLost)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	redgocron "github.com/redquorum/redquorum/contrib/gocron"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/proof/docs"
@@ -120,7 +121,7 @@ func TestATaskThatLosesItsLockEndsAndIsReportedAsFailed(t *testing.T) {
 	running, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		<-running
-		assert.NoError(t, locker.ForceUnlock(context.Background(), "settle"))
+		assert.NoError(t, admin.Of(locker).ForceUnlock(context.Background(), "settle"))
 	}()
 	var cause error
 	id := uuid.New()
@@ -152,7 +153,7 @@ func TestATaskThatEndsBeforeItLearnsOfItsLossIsReportedAsFailed(t *testing.T) {
 	var failed told
 	s := newScheduler(t, gocron.WithDistributedLocker(redgocron.New(locker)))
 	once(t, s, "settle", gocron.NewTask(redgocron.Task(func(ctx context.Context) error {
-		return locker.ForceUnlock(ctx, "settle") // renewal would notice seconds later
+		return admin.Of(locker).ForceUnlock(ctx, "settle") // renewal would notice seconds later
 	})), gocron.AfterJobRunsWithError(failed.add))
 	failed.await(t, redlock.ErrLost)
 }

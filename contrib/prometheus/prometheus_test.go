@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	redprometheus "github.com/redquorum/redquorum/contrib/prometheus"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -116,7 +117,7 @@ func TestMetricsShowANodeThatIsAwayAndComesBackEmpty(t *testing.T) {
 func TestAMasterThatWasRemovedAndIsNotListedIsNotExported(t *testing.T) {
 	c := cluster.Start(t, 3)
 	brief := []redlock.Option{redlock.WithTTL(100 * time.Millisecond), redlock.WithMaxTTL(100 * time.Millisecond)}
-	operator := cluster.NewConnected(t, c.URLs(), brief...).Cluster()
+	operator := admin.Of(cluster.NewConnected(t, c.URLs(), brief...)).Cluster()
 	registry := newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()[:2], brief...)))
 	removed := c.URLs()[2]
 	await := func(members float64, exported bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -69,7 +70,7 @@ func (m *Mutex) failures(err error) (failed []error, complete bool) {
 // error is what the others said. A master without the lock counts like one that has somebody
 // else's, or for Unlock as ErrLockAlreadyExpired.
 func (m *Mutex) look(ctx context.Context, value string, unlock bool) (ours bool, err error) {
-	status, err := m.locker.Inspect(ctx, m.name)
+	status, err := admin.Of(m.locker).Inspect(ctx, m.name)
 	if len(status.Nodes) == 0 {
 		return false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/fence"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -87,7 +88,7 @@ func Example_flashSale() {
 	if err != nil {
 		panic(err)
 	}
-	if err := locker.ForceUnlock(ctx, "stock/shoe"); err != nil { // as if its time had ended
+	if err := admin.Of(locker).ForceUnlock(ctx, "stock/shoe"); err != nil { // as if its time had ended
 		panic(err)
 	}
 	fmt.Println("the next buyer:", sell(ctx, locker, s, "shoe"))

@@ -4,10 +4,12 @@ package door
 
 import (
 	"context"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
@@ -18,15 +20,29 @@ var Of func(locker any) Door
 // vote, and neither forms a cluster nor finishes changes.
 var OnlyLooks any
 
-// Door leads into one Locker. Its functions may be called from any goroutine. Their errors are those
-// of a round (a *redlock.QuorumError), and redlock.ErrClosed.
+// Door leads into one Locker. Its functions may be called from any goroutine. Their errors are
+// those of a round (a *redlock.QuorumError), and redlock.ErrClosed.
 type Door struct {
 	Clock   clock.Clock     // of the Locker
 	Closing <-chan struct{} // closed when the Locker is
 
+	KeyPrefix string // of the names of locks
+
 	// Nodes returns the nodes, in the order of the Stats. The Locker closes those of its own when
 	// their masters were removed.
 	Nodes func() []*pipeline.Node
+
+	// Inspect asks every node who holds a lock, and InspectPermits who has the permits of a
+	// semaphore. If fewer than a quorum answered, they return what these said with the error.
+	Inspect        func(ctx context.Context, name string) (look.Answers[look.Inspection], error)
+	InspectPermits func(ctx context.Context, name string) (look.Answers[look.Permits], error)
+
+	// Init, Members, Add, Remove and SetMaxTTL are those of package admin.
+	Init      func(ctx context.Context, force bool) error
+	Members   func(ctx context.Context) (look.Cluster, error)
+	Add       func(ctx context.Context, endpoint string, tell look.Progress) error
+	Remove    func(ctx context.Context, id string, tell look.Progress) error
+	SetMaxTTL func(ctx context.Context, d time.Duration, tell look.Progress) error
 
 	// WriteTerm records a term of a name. It returns nil once a quorum of nodes has it. Writing a
 	// term twice keeps it for longer.
@@ -43,7 +59,8 @@ type Door struct {
 	// too few did to have all of them.
 	ReadLog func(ctx context.Context) ([]journal.Entry, error)
 
-	// Force is ForceUnlock, with a reason for the log. If values are given, it takes away none but
-	// these, of which masters have told, and returns [journal.ErrChanged] if a quorum has others.
+	// Force takes a lock away from its holder, with a reason for the log. If values are given, it
+	// takes away none but these, of which masters have told, and returns [journal.ErrChanged] if a
+	// quorum has others.
 	Force func(ctx context.Context, name, why string, values []string) (journal.Taken, error)
 }

@@ -1,4 +1,5 @@
-// Package look bounds how long those who look at masters wait for the slowest of them.
+// Package look is what masters tell those who look at them, and how long these wait for the
+// slowest.
 package look
 
 import (

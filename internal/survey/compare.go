@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -25,7 +26,7 @@ const (
 )
 
 // CompareList returns in what the list of a Locker differs from the members.
-func CompareList(m *redlock.Membership, stats *redlock.Stats) (flaws []Flaw) {
+func CompareList(m *admin.Membership, stats *redlock.Stats) (flaws []Flaw) {
 	for _, one := range m.Members {
 		if !one.Listed {
 			flaws = append(flaws, Flaw{one.Endpoint, Missing, "is a member (" + one.ID + "), and missing in the list"})
@@ -33,7 +34,7 @@ func CompareList(m *redlock.Membership, stats *redlock.Stats) (flaws []Flaw) {
 	}
 	for i := range stats.Nodes {
 		n := &stats.Nodes[i]
-		is := slices.ContainsFunc(m.Members, func(one redlock.Member) bool { return one.Endpoint == n.Endpoint })
+		is := slices.ContainsFunc(m.Members, func(one admin.Member) bool { return one.Endpoint == n.Endpoint })
 		switch {
 		case !n.Listed:
 		case errors.Is(n.Barred, redlock.ErrOtherCluster):

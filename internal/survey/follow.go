@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
@@ -15,8 +16,8 @@ import (
 type Following struct {
 	Nodes      []*pool.Node // close them with [CloseAll]
 	Locker     *redlock.Locker
-	Membership redlock.Membership // zero if no majority of the members tells it
-	Flaws      []Flaw             // of the list
+	Membership admin.Membership // zero if no majority of the members tells it
+	Flaws      []Flaw           // of the list
 }
 
 // Follow opens a Locker over nodes and over the members that they lack, which are reached as those
@@ -28,7 +29,7 @@ func Follow(ctx context.Context, clk clock.Clock, nodes []*pool.Node, opts ...re
 	}
 	f := Following{Nodes: nodes, Locker: locker}
 	AwaitVotes(ctx, clk, locker)
-	if f.Membership, err = locker.Cluster().Members(ctx); err != nil {
+	if f.Membership, err = admin.Of(locker).Cluster().Members(ctx); err != nil {
 		return f, nil // whoever asks about a lock learns why
 	}
 	stats := locker.Stats()

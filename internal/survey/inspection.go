@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
@@ -55,7 +56,7 @@ type NodeInspection struct {
 // Ask asks about a name, once it is known which masters vote.
 func Ask(ctx context.Context, locker *redlock.Locker, name string) (told Answers, err error) {
 	AwaitVotes(ctx, clock.System(), locker)
-	if told.Status, err = locker.Inspect(ctx, name); err == nil {
+	if told.Status, err = admin.Of(locker).Inspect(ctx, name); err == nil {
 		told.askKinds(ctx, locker, name)
 	}
 	told.at = clock.System().Wall()
@@ -87,7 +88,7 @@ func (a *Answers) Inspection() Inspection {
 	return i
 }
 
-func newInspection(status *redlock.Status, now time.Time) Inspection {
+func newInspection(status *admin.Status, now time.Time) Inspection {
 	i := Inspection{Name: status.Name, Verdict: "split", Value: status.Value, Owner: status.Owner, Quorum: status.Quorum, Members: len(status.Nodes)}
 	i.Tenure = TenureOf(status.Since, now)
 	answers, empty := 0, 0
@@ -123,9 +124,9 @@ func newInspection(status *redlock.Status, now time.Time) Inspection {
 
 // probably returns the value that most of the masters have that told one, although they are too few
 // to decide; nil if none told one.
-func probably(status *redlock.Status, now time.Time) *Holding {
+func probably(status *admin.Status, now time.Time) *Holding {
 	counts := map[string]int{}
-	var most *redlock.NodeStatus
+	var most *admin.NodeStatus
 	for i := range status.Nodes {
 		n := &status.Nodes[i]
 		if counts[n.Value]++; n.Value != "" && (most == nil || counts[n.Value] > counts[most.Value]) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/owner"
@@ -29,8 +30,8 @@ const recentTerms = 8
 // Answers are what the masters told about a name.
 type Answers struct {
 	at      time.Time // when the masters had answered
-	Status  redlock.Status
-	permits redlock.SemaphoreStatus
+	Status  admin.Status
+	permits admin.SemaphoreStatus
 	terms   ledger.Page
 	stats   *redlock.Stats // of the Locker, at about that time; nil if they are not known
 	unasked bool           // a bound was met before
@@ -39,7 +40,7 @@ type Answers struct {
 // size returns about how many bytes the answers take.
 func (a *Answers) size() (n int) {
 	const each = 200 // beside texts
-	count := func(nodes []redlock.NodeStatus) {
+	count := func(nodes []admin.NodeStatus) {
 		for i := range nodes {
 			n += each + len(nodes[i].Value)
 			for _, reader := range nodes[i].Readers {
@@ -67,10 +68,8 @@ func (a *Answers) askKinds(ctx context.Context, locker *redlock.Locker, name str
 }
 
 // permitsOf asks about the semaphore of the name.
-func permitsOf(ctx context.Context, locker *redlock.Locker, name string) (status redlock.SemaphoreStatus) {
-	if s, err := locker.Semaphore(name, 1); err == nil { // whatever its number
-		status, _ = s.Inspect(ctx) //nolint:errcheck // see askKinds
-	}
+func permitsOf(ctx context.Context, locker *redlock.Locker, name string) admin.SemaphoreStatus {
+	status, _ := admin.Of(locker).InspectSemaphore(ctx, name) //nolint:errcheck // see askKinds
 	return status
 }
 
@@ -143,14 +142,14 @@ type Term struct {
 func termsIn(values map[string]int64, now time.Time) (terms []Term) {
 	for value, number := range values {
 		name, since, waited := owner.Of(value)
-		terms = append(terms, Term{number, value, name, TenureOf(redlock.Since{Time: since, Waited: waited}, now)})
+		terms = append(terms, Term{number, value, name, TenureOf(admin.Since{Time: since, Waited: waited}, now)})
 	}
 	slices.SortFunc(terms, func(a, b Term) int { return cmp.Compare(b.Term, a.Term) })
 	return terms
 }
 
 // readersOf returns the readers that any master knows, in the order of their values.
-func readersOf(status *redlock.Status, now time.Time) []Holding {
+func readersOf(status *admin.Status, now time.Time) []Holding {
 	known, left := map[string]Holding{}, map[string][]time.Duration{}
 	for _, n := range status.Nodes {
 		for _, r := range n.Readers {

@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -40,7 +42,7 @@ type Lister struct {
 	Timeout   time.Duration   // for one answer
 	Pattern   string          // of names, as Redis has them
 	Owner     string          // a pattern, see [Lister.List]; empty for any owner
-	Bounds    Bounds          // of one master's scan
+	Bounds    scan.Bounds     // of one master's scan
 	Bound     time.Duration   // of a list: what is known by then is told; 0 for none
 }
 
@@ -122,16 +124,16 @@ func (l *Lister) List(ctx context.Context) (Listing, error) {
 
 // scan looks for the locks of each master. When so many are through that every lock that is held is
 // known, the others have as long again, and listPause.
-func (l *Lister) scan(ctx context.Context) []Scan {
+func (l *Lister) scan(ctx context.Context) []scan.Found {
 	began, masters, stats := time.Now(), l.masters(), l.Locker.Stats() //nolint:forbidigo // no lock depends on it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	scans := make([]Scan, len(masters))
+	scans := make([]scan.Found, len(masters))
 	var all sync.WaitGroup
 	var full atomic.Int64
 	for i, m := range masters {
 		all.Go(func() {
-			scans[i] = Locks(ctx, m, l.KeyPrefix, l.Pattern, l.Bounds)
+			scans[i] = scan.Locks(ctx, m, l.KeyPrefix, l.Pattern, l.Bounds)
 			if scans[i].Err != nil || i >= len(stats.Nodes) || stats.Nodes[i].Barred != nil {
 				return
 			}
@@ -147,7 +149,7 @@ func (l *Lister) scan(ctx context.Context) []Scan {
 var errSlow = errors.New("it is much slower than the others")
 
 // namesIn returns the names that any master has: of locks, and of elections.
-func namesIn(scans []Scan) (locks, terms []string) {
+func namesIn(scans []scan.Found) (locks, terms []string) {
 	for _, s := range scans {
 		locks, terms = append(locks, s.Names...), append(terms, s.Terms...)
 	}
@@ -168,7 +170,7 @@ func (l *Lister) Inspect(ctx context.Context, names []string, maySemaphore func(
 }
 
 // inspect asks about names, each of them once.
-func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[string]redlock.SemaphoreStatus) (found []Inspection, first error) {
+func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[string]admin.SemaphoreStatus) (found []Inspection, first error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	told, errs := make([]Answers, len(names)), make([]error, len(names))
@@ -179,13 +181,13 @@ func (l *Lister) inspect(ctx context.Context, names []string, semaphores map[str
 	each(len(names), func(i int) {
 		a := &told[i]
 		if ctx.Err() != nil {
-			*a = Answers{Status: redlock.Status{Name: names[i], Quorum: stats.Quorum()}, stats: &stats, at: clock.System().Wall(), unasked: true}
+			*a = Answers{Status: admin.Status{Name: names[i], Quorum: stats.Quorum()}, stats: &stats, at: clock.System().Wall(), unasked: true}
 			errs[i] = context.Cause(ctx)
 			return
 		}
-		a.Status, errs[i] = l.Locker.Inspect(ctx, names[i])
+		a.Status, errs[i] = admin.Of(l.Locker).Inspect(ctx, names[i])
 		a.permits, a.stats, a.at = semaphores[names[i]], &stats, clock.System().Wall()
-		if slices.ContainsFunc(a.Status.Nodes, func(n redlock.NodeStatus) bool { return n.Terms != 0 }) {
+		if slices.ContainsFunc(a.Status.Nodes, func(n admin.NodeStatus) bool { return n.Terms != 0 }) {
 			a.terms = termsOf(ctx, l.Locker, names[i])
 		}
 		if size.Add(int64(a.size())) > mostAnswered {
@@ -210,7 +212,7 @@ func (l *Lister) within(ctx context.Context, questions int) context.Context {
 }
 
 // semaphores asks about the semaphores that the names may be permits of.
-func (l *Lister) semaphores(ctx context.Context, names []string) map[string]redlock.SemaphoreStatus {
+func (l *Lister) semaphores(ctx context.Context, names []string) map[string]admin.SemaphoreStatus {
 	var bases []string
 	for _, name := range names {
 		if base, slot := permitOf(name); slot > 0 {
@@ -222,15 +224,15 @@ func (l *Lister) semaphores(ctx context.Context, names []string) map[string]redl
 }
 
 // permits asks about semaphores, and returns those that there are.
-func (l *Lister) permits(ctx context.Context, bases []string) map[string]redlock.SemaphoreStatus {
-	told := make([]redlock.SemaphoreStatus, len(bases))
+func (l *Lister) permits(ctx context.Context, bases []string) map[string]admin.SemaphoreStatus {
+	told := make([]admin.SemaphoreStatus, len(bases))
 	ctx = l.within(ctx, len(bases))
 	each(len(bases), func(i int) {
 		if ctx.Err() == nil {
 			told[i] = permitsOf(ctx, l.Locker, bases[i])
 		}
 	})
-	known := map[string]redlock.SemaphoreStatus{}
+	known := map[string]admin.SemaphoreStatus{}
 	for i, base := range bases {
 		if told[i].Permits > 0 {
 			known[base] = told[i]

@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
@@ -25,7 +27,7 @@ func listerOf(t *testing.T, c *redlocktest.Cluster) *Lister {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
 	AwaitMembers(t.Context(), clock.System(), locker)
-	return &Lister{Locker: locker, Timeout: timeout, Pattern: "*", Bounds: Bounds{Keys: 10_000, Locks: 1000}}
+	return &Lister{Locker: locker, Timeout: timeout, Pattern: "*", Bounds: scan.Bounds{Keys: 10_000, Locks: 1000}}
 }
 
 func TestNamesAreInspectedWhateverTheyAreThatOf(t *testing.T) {
@@ -98,16 +100,16 @@ func TestALeaderOfHoursIsALeader(t *testing.T) {
 
 // A Locker may learn of a master between two questions.
 func TestAnswersOfMoreMastersThanBeforeAreTakenTogether(t *testing.T) {
-	nodes := make([]redlock.NodeStatus, 4)
-	more := make([]redlock.SemaphoreNodeStatus, 4)
+	nodes := make([]admin.NodeStatus, 4)
+	more := make([]admin.SemaphoreNodeStatus, 4)
 	for i := range nodes {
 		nodes[i].Endpoint = string(rune('a' + i))
-		more[3-i] = redlock.SemaphoreNodeStatus{Endpoint: nodes[i].Endpoint, Waiting: i, Waiters: []string{nodes[i].Endpoint}}
+		more[3-i] = admin.SemaphoreNodeStatus{Endpoint: nodes[i].Endpoint, Waiting: i, Waiters: []string{nodes[i].Endpoint}}
 	}
 	for known := range 5 {
 		a := Answers{
-			Status:  redlock.Status{Name: "s", Nodes: nodes[:known], Quorum: 3, Free: true},
-			permits: redlock.SemaphoreStatus{Name: "s", Permits: 1, Slots: []redlock.Status{{Name: "s#1", Nodes: nodes, Quorum: 3}}, Nodes: more, Quorum: 3},
+			Status:  admin.Status{Name: "s", Nodes: nodes[:known], Quorum: 3, Free: true},
+			permits: admin.SemaphoreStatus{Name: "s", Permits: 1, Slots: []admin.Status{{Name: "s#1", Nodes: nodes, Quorum: 3}}, Nodes: more, Quorum: 3},
 			stats:   &redlock.Stats{Members: 4, Nodes: make([]redlock.NodeStats, known/2)},
 		}
 		in := a.Inspection()

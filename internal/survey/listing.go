@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -50,7 +51,7 @@ type NodeListing struct {
 
 // isForbidden reports whether the master answered, and the user may not list.
 func (n *NodeListing) isForbidden() bool {
-	var forbidden *ForbiddenError
+	var forbidden *scan.ForbiddenError
 	return errors.As(n.err, &forbidden)
 }
 
@@ -85,13 +86,13 @@ func (l *Listing) Failure() error {
 }
 
 // newListing returns what was found, sorted by name, and what is known of the masters after that.
-func newListing(scans []Scan, all *redlock.Stats, locks []Inspection) Listing {
+func newListing(scans []scan.Found, all *redlock.Stats, locks []Inspection) Listing {
 	l := Listing{Members: all.Members, Quorum: all.Quorum(), Locks: append([]Inspection{}, locks...)}
 	masterStats := all.Nodes
 	slices.SortFunc(l.Locks, func(a, b Inspection) int { return Natural(a.Name, b.Name) })
 	// Where no master was ever used, none has forgotten anything.
 	unused := !slices.ContainsFunc(masterStats, func(n redlock.NodeStats) bool { return n.Memory != "new" })
-	candidates, others := map[string]bool{}, map[string]Reason{}
+	candidates, others := map[string]bool{}, map[string]scan.Reason{}
 	for i := range scans {
 		s := &scans[i]
 		for _, name := range s.Names {
@@ -130,15 +131,15 @@ func newListing(scans []Scan, all *redlock.Stats, locks []Inspection) Listing {
 // sufficient returns how many masters have every lock that is held.
 func (l *Listing) sufficient() int { return l.Members - l.Quorum + 1 }
 
-func (l *LeftOut) add(why Reason) {
+func (l *LeftOut) add(why scan.Reason) {
 	switch why {
-	case Lasting:
+	case scan.Lasting:
 		l.Lasting++
-	case Large:
+	case scan.Large:
 		l.Large++
-	case OtherType:
+	case scan.OtherType:
 		l.OtherType++
-	case Forbidden:
+	case scan.Forbidden:
 		l.Forbidden++
 	}
 }

@@ -1,8 +1,8 @@
 package survey
 
 import (
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // Members is what members --json prints. Its field names are documented (redlock help members).
@@ -35,7 +35,7 @@ const (
 )
 
 // MembersOf describes a membership, and what is wrong with a list of masters.
-func MembersOf(m *redlock.Membership, flaws []Flaw) Members {
+func MembersOf(m *admin.Membership, flaws []Flaw) Members {
 	v := Members{
 		Cluster: m.Cluster, Version: m.Version, MaxTTL: m.MaxTTL.String(), Quorum: len(m.Members)/2 + 1, NextMillis: m.Next.Milliseconds(),
 		List: append([]Flaw{}, flaws...),

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
@@ -133,7 +134,7 @@ func (r *Release) Result() string {
 
 // checkIsLock returns an error if any master has something under a key that can be no lock:
 // somebody else's data.
-func checkIsLock(key string, status *redlock.Status) error {
+func checkIsLock(key string, status *admin.Status) error {
 	is, at := "", []string{}
 	has := 0
 	for _, n := range status.Nodes {

@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/scan"
 )
 
 // masterAt returns a master that is asked there.
@@ -36,12 +37,12 @@ func TestAPrefixIsNoPattern(t *testing.T) {
 	for prefix, want := range map[string][]string{
 		"a*[b]?:": {"x"}, `\:`: {"x"}, "aab:": {"x"}, "none:": nil, "redquorum:wait:": nil,
 	} {
-		found := Locks(t.Context(), m, prefix, "*", Bounds{Keys: 1000, Locks: 10})
+		found := scan.Locks(t.Context(), m, prefix, "*", scan.Bounds{Keys: 1000, Locks: 10})
 		require.NoError(t, found.Err)
 		assert.True(t, found.Complete())
 		assert.Equal(t, want, found.Names, prefix)
 	}
-	found := Locks(t.Context(), m, "", "*", Bounds{Keys: 1000, Locks: 10})
+	found := scan.Locks(t.Context(), m, "", "*", scan.Bounds{Keys: 1000, Locks: 10})
 	assert.ElementsMatch(t, []string{"a*[b]?:x", `\:x`, "aab:x", "x", "a*[b]?:"}, found.Names)
 }
 
@@ -71,7 +72,7 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 	require.NoError(t, server.Kill())
 	m := masterAt(t, server.URL())
 	require.Error(t, Examine(t.Context(), m).Err)
-	require.Error(t, Locks(t.Context(), m, "", "*", Bounds{Keys: 1, Locks: 1}).Err)
+	require.Error(t, scan.Locks(t.Context(), m, "", "*", scan.Bounds{Keys: 1, Locks: 1}).Err)
 }
 
 func TestFieldsOfInfo(t *testing.T) {
@@ -87,17 +88,6 @@ func TestFieldsOfInfo(t *testing.T) {
 	assert.Zero(t, keysIn(nil))
 }
 
-func TestAnswersToScanAreChecked(t *testing.T) {
-	cursor, keys, ok := pageOf([]any{[]byte("17"), []any{[]byte("a"), []byte("b")}})
-	assert.True(t, ok)
-	assert.Equal(t, "17", cursor)
-	assert.Equal(t, []string{"a", "b"}, keys)
-	for _, reply := range []any{nil, int64(1), []any{}, []any{[]byte("0")}, []any{[]byte("0"), []byte("x")}, []any{int64(0), []any{}}} {
-		_, _, ok := pageOf(reply)
-		assert.False(t, ok, "%v", reply)
-	}
-}
-
 // A connection takes replies up to 1 MiB, and a name may have 4,096 bytes.
 func TestLocksWithLongNamesAreListed(t *testing.T) {
 	t.Parallel()
@@ -107,7 +97,7 @@ func TestLocksWithLongNamesAreListed(t *testing.T) {
 		_, err := server.Do("SET", fmt.Sprintf("%04d", i)+strings.Repeat("x", 4092), "1", "PX", 600_000)
 		require.NoError(t, err)
 	}
-	found := Locks(t.Context(), masterAt(t, server.URL()), "", "*", Bounds{Keys: 100_000, Locks: 20_000})
+	found := scan.Locks(t.Context(), masterAt(t, server.URL()), "", "*", scan.Bounds{Keys: 100_000, Locks: 20_000})
 	require.NoError(t, found.Err)
 	assert.Len(t, found.Names, locks)
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // Tenure is since when somebody has a lock, as the lock's value tells, by the clock of its holder.
@@ -17,7 +17,7 @@ type Tenure struct {
 }
 
 // TenureOf returns what a value tells, as of now by our clock.
-func TenureOf(since redlock.Since, now time.Time) Tenure {
+func TenureOf(since admin.Since, now time.Time) Tenure {
 	if since.Time.IsZero() {
 		return Tenure{}
 	}

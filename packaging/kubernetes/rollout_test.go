@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
@@ -160,7 +161,7 @@ func TestAMasterThatRestartsWithItsVolumeHasForgottenNothing(t *testing.T) {
 	w.take(2)
 	require.NoError(t, w.pods[2].Restart())
 	cluster.Eventually(t, w.maxTTL/2, func() string {
-		status, err := l.Inspect(t.Context(), "x")
+		status, err := admin.Of(l).Inspect(t.Context(), "x")
 		if err != nil {
 			return err.Error()
 		}

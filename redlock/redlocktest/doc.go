@@ -24,7 +24,7 @@
 // # Faults
 //
 // [Cluster.Node] gives one master, which can be stopped, restarted without its keys, paused and
-// slowed down. [Cluster.Expire] ends the time of a lock; [redlock.Locker.ForceUnlock] takes it
+// slowed down. [Cluster.Expire] ends the time of a lock; ForceUnlock of package admin takes it
 // away.
 //
 // # Virtual time

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
@@ -37,7 +38,7 @@ func patiently(opts ...redlock.Option) []redlock.Option {
 // votes returns how many nodes count for a Locker.
 func votes(t *testing.T, l *redlock.Locker) (n int) {
 	t.Helper()
-	status, err := l.Inspect(t.Context(), "any")
+	status, err := admin.Of(l).Inspect(t.Context(), "any")
 	require.NoError(t, err)
 	for _, node := range status.Nodes {
 		if node.Err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -60,7 +61,7 @@ func (w *world) furnish() {
 		running.Wait()
 	})
 	<-led
-	require.NoError(w.t, w.locker.ForceUnlock(w.t.Context(), "released"))
+	require.NoError(w.t, admin.Of(w.locker).ForceUnlock(w.t.Context(), "released"))
 }
 
 func TestEachViewIsUsableInDarkAndLightAndAt380Pixels(t *testing.T) {
@@ -167,16 +168,16 @@ func TestMembersAreToldWhileTheyChange(t *testing.T) {
 	require.NoError(t, w.Masters[2].Kill())
 	p.shows("2 of 3 members are known to have version 1. Until all were told of it, one that is down can be removed")
 	p.await("document.querySelectorAll('.state.bad').length == 1")
-	members, err := w.locker.Cluster().Members(t.Context())
+	members, err := admin.Of(w.locker).Cluster().Members(t.Context())
 	require.NoError(t, err)
 	for _, one := range members.Members {
 		if !one.Up {
-			require.NoError(t, w.locker.Cluster().Remove(t.Context(), one.ID))
+			require.NoError(t, admin.Of(w.locker).Cluster().Remove(t.Context(), one.ID))
 		}
 	}
 	p.shows("version 2: 2 members, of which 2 make a quorum")
 	p.shows("removed")
-	require.NoError(t, w.locker.Cluster().SetMaxTTL(t.Context(), patience)) // the wait is long enough to be seen
+	require.NoError(t, admin.Of(w.locker).Cluster().SetMaxTTL(t.Context(), patience)) // the wait is long enough to be seen
 	p.shows("Another change is possible in")
 }
 

@@ -15,6 +15,7 @@ import (
 // packages are those that the pages use.
 var packages = []string{
 	"context", "errors", "fmt", "log/slog", "net/http", "net/url", "sync", "testing", "testing/synctest", "time",
+	"github.com/redquorum/redquorum/admin",
 	"github.com/redquorum/redquorum/dashboard",
 	"github.com/redquorum/redquorum/election",
 	"github.com/redquorum/redquorum/pool",

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -40,7 +41,7 @@ func changes(r *run, rng *rand.Rand) {
 }
 
 func (a *actor) change(ctx *limited, life *life) (what string, err error) {
-	cluster := life.locker.Cluster()
+	cluster := admin.Of(life.locker).Cluster()
 	before, err := cluster.Members(ctx)
 	if err != nil || len(before.Members) == 0 {
 		return "Members", err
@@ -51,7 +52,7 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 		what, err = "Add "+endpoint, cluster.Add(ctx, endpoint)
 	case 2:
 		one := before.Members[a.rng.IntN(len(before.Members))]
-		listed := slices.DeleteFunc(slices.Clone(before.Members), func(m redlock.Member) bool {
+		listed := slices.DeleteFunc(slices.Clone(before.Members), func(m admin.Member) bool {
 			return m.ID == one.ID || strings.HasSuffix(m.Endpoint, a.endpoints[len(a.endpoints)-1])
 		})
 		if len(listed) <= (len(before.Members)-1)/2 { // a list that lacks most members leads to none of them
@@ -60,7 +61,7 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 		id := one.ID
 		what, err = "Remove "+id, cluster.Remove(ctx, id)
 		after, failed := cluster.Members(ctx)
-		gone := !slices.ContainsFunc(after.Members, func(m redlock.Member) bool { return m.ID == id })
+		gone := !slices.ContainsFunc(after.Members, func(m admin.Member) bool { return m.ID == id })
 		a.promise("Remove removes", err != nil || failed != nil || gone, "%s: nil, and it is a member: %+v", what, after)
 	default:
 		what, err = "SetMaxTTL", cluster.SetMaxTTL(ctx, a.plan.maxTTL)
@@ -78,13 +79,13 @@ func (r *run) changeable() {
 	ctx, cancel := context.WithTimeout(r.base, hangs)
 	defer cancel()
 	waits := ""
-	cluster := r.clients[0].current().locker.Cluster().Progress(func(why string, _ time.Duration) { waits = why })
+	cluster := admin.Of(r.clients[0].current().locker).Cluster().Progress(func(why string, _ time.Duration) { waits = why })
 	err := cluster.SetMaxTTL(ctx, r.plan.maxTTL)
 	r.promise("a change in calm times", err == nil || r.outlived(err), "SetMaxTTL: %v; it waits: %s", err, waits)
 	time.Sleep(2 * time.Second)
 	versions := make(map[int64]bool)
 	for _, c := range r.clients {
-		m, err := c.current().locker.Cluster().Members(ctx)
+		m, err := admin.Of(c.current().locker).Cluster().Members(ctx)
 		if r.outlived(err) {
 			continue
 		}

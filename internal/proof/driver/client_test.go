@@ -98,8 +98,8 @@ func (l *life) hooked() redlock.Hooks {
 			l.client.run.promise("Failed tells why", err != nil, "Failed without an error")
 		},
 		Handed: func(string) { count("Handed") },
-		Members: func(m redlock.Membership) {
-			l.client.run.reachIf("members that changed under a call", m.Version > 1 && l.client.run.calls.Load() > 0)
+		Members: func(_ string, version int64, _ int) {
+			l.client.run.reachIf("members that changed under a call", version > 1 && l.client.run.calls.Load() > 0)
 		},
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // The acts of operators, and of programs that look.
 var operating = []*act{
 	{"Inspect", 2, inspects},
-	{"Semaphore.Inspect", 1, inspectsPermits},
+	{"InspectSemaphore", 1, inspectsPermits},
 	{"Stats", 1, counts},
 	{"Ready", 1, readies},
 	{"ForceUnlock", 2, forces},
@@ -29,7 +30,7 @@ var operating = []*act{
 func inspects(a *actor) {
 	life, ctx, name, began := a.life(), a.patience(false), a.name(), a.clock.Now()
 	defer ctx.cancel()
-	status, err := life.locker.Inspect(ctx, name)
+	status, err := admin.Of(life.locker).Inspect(ctx, name)
 	a.inTime("inspecting in time", "Inspect", began, nodeTimeout(life.client.plan.ttl), ctx)
 	if err != nil {
 		a.sound("Inspect", err, ctx, life)
@@ -44,16 +45,14 @@ func inspects(a *actor) {
 func inspectsPermits(a *actor) {
 	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
 	defer ctx.cancel()
-	s, err := life.locker.Semaphore("sem2", 2)
-	a.promise("Semaphore takes what is valid", err == nil, "%s: Semaphore: %v", a.who, err)
-	status, err := s.Inspect(ctx)
-	a.inTime("inspecting in time", "Semaphore.Inspect", began, nodeTimeout(life.client.plan.ttl), ctx)
+	status, err := admin.Of(life.locker).InspectSemaphore(ctx, "sem2")
+	a.inTime("inspecting in time", "InspectSemaphore", began, nodeTimeout(life.client.plan.ttl), ctx)
 	if err != nil {
-		a.sound("Semaphore.Inspect", err, ctx, life)
-		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Semaphore.Inspect: %v", a.who, err)
+		a.sound("InspectSemaphore", err, ctx, life)
+		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: InspectSemaphore: %v", a.who, err)
 		return
 	}
-	a.promise("the number that Semaphore.Inspect tells", status.Permits == 0 || status.Permits == 2 || a.plan.spoiled(), "%s: %d permits of 2", a.who, status.Permits)
+	a.promise("the number that InspectSemaphore tells", status.Permits == 0 || status.Permits == 2 || a.plan.spoiled(), "%s: %d permits of 2", a.who, status.Permits)
 }
 
 func counts(a *actor) {
@@ -87,7 +86,7 @@ func forces(a *actor) {
 	defer ctx.cancel()
 	held := a.takes(name)
 	a.note(a.who, "ForceUnlock %s", name)
-	err := life.locker.ForceUnlock(ctx, name)
+	err := admin.Of(life.locker).ForceUnlock(ctx, name)
 	a.note(a.who, "ForceUnlock %s: %v", name, err)
 	a.inTime("forcing in time", "ForceUnlock", began, 2*nodeTimeout(life.client.plan.ttl), ctx) // also for the log
 	if err != nil {
@@ -178,7 +177,7 @@ func unlocksAll(a *actor) {
 func members(a *actor) {
 	life, ctx, began := a.life(), a.patience(true), a.clock.Now()
 	defer ctx.cancel()
-	m, err := life.locker.Cluster().Members(ctx)
+	m, err := admin.Of(life.locker).Cluster().Members(ctx)
 	a.inTime("Members until ctx ends", "Members", began, 0, ctx)
 	if err != nil {
 		a.sound("Members", err, ctx, life)

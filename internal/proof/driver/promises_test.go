@@ -44,7 +44,7 @@ var promises = []said{
 	{"redlock.Locker.Semaphore", "The number can change while nobody holds a permit", "the number of permits changes while nobody holds one"},
 	{"redlock.Locker.Semaphore", "Otherwise such a request fails with ErrInvalid.", "another number of permits is refused"},
 	{"redlock.Locker.Semaphore", "The nodes keep it until the last permit is given back", "the number of permits goes with the last"},
-	{"redlock.Semaphore.Inspect", "It tells the number of permits that the nodes know", "the number that Semaphore.Inspect tells"},
+	{"admin.Operator.InspectSemaphore", "It tells the number of permits that the nodes know", "the number that InspectSemaphore tells"},
 	{"redlock.Locker.Do", "The context of fn ends when ctx ends or the lock is lost", "the context of Do"},
 	{"redlock.Locker.Do", "The lock is released when fn returns or panics", "Do releases"},
 	{"redlock.Locker.Do", "With errors.Is, the error of Do matches the error of fn, ErrLost if the lock was lost meanwhile", "the error of Do"},
@@ -119,29 +119,29 @@ var promises = []said{
 	{"redlock.Locker.Ready", "Ready returns nil once a quorum of nodes answers.", "Ready once a quorum answers"},
 	{"redlock.Locker.Ready", "It keeps asking until ctx ends", "Ready until ctx ends"},
 	{"redlock.Locker.Ready", "the error then says what is wrong with each node (ErrNoQuorum)", "errors of Ready"},
-	{"redlock.Locker.Inspect", "Inspect asks every node who holds a lock.", "Inspect tells the holder"},
-	{"redlock.Status", "the owner in that value, see WithOwner", "Inspect tells the owner"},
-	{"redlock.Locker.Inspect", "It returns what the nodes have answered by the node timeout or the end of ctx.", "inspecting in time"},
-	{"redlock.Locker.Inspect", "ErrNoQuorum in a *QuorumError", "errors of Inspect"},
-	{"redlock.Status", "a quorum of nodes holds nothing", "what Inspect tells"},
-	{"redlock.NodeStatus", "processes that wait for the lock at this node", "Inspect tells who waits"},
-	{"redlock.NodeStatus", "processes that wait for the lock at this node", "only waiters are on a list"},
+	{"admin.Operator.Inspect", "Inspect asks every node who holds a lock.", "Inspect tells the holder"},
+	{"admin.Status", "the owner in that value, see WithOwner", "Inspect tells the owner"},
+	{"admin.Operator.Inspect", "It returns what the nodes have answered by the node timeout or the end of ctx.", "inspecting in time"},
+	{"admin.Operator.Inspect", "ErrNoQuorum in a *QuorumError", "errors of Inspect"},
+	{"admin.Status", "a quorum of nodes holds nothing", "what Inspect tells"},
+	{"admin.NodeStatus", "processes that wait for the lock at this node", "Inspect tells who waits"},
+	{"admin.NodeStatus", "processes that wait for the lock at this node", "only waiters are on a list"},
 	{"redlock.NodeStats", "nil if it does", "masters that are well vote again"},
-	{"redlock.Locker.ForceUnlock", "A holder that is not gone learns of it at its next round", "a forced holder learns with its next round"},
-	{"redlock.Locker.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it over or held nothing.", "errors of ForceUnlock"},
-	{"redlock.Locker.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock", "forcing in time"},
+	{"admin.Operator.ForceUnlock", "A holder that is not gone learns of it at its next round", "a forced holder learns with its next round"},
+	{"admin.Operator.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it over or held nothing.", "errors of ForceUnlock"},
+	{"admin.Operator.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock", "forcing in time"},
 	{"redlock.Locker.Adopt", "Its handle is lost at its next round", "an old holder learns of the adoption with its next round"},
 	{"redlock.Locker.Adopt", "Errors: ErrLost in a *QuorumError when a quorum does not hold that value, ErrNoQuorum, ErrNoValidity, ErrInvalid, ErrClosed, and the error of a ctx that ended.", "errors of Adopt"},
 	{"redlock.Locker.Adopt", "and the error of a ctx that ended", "adopting in time"},
-	{"redlock.Cluster.Members", "Members asks the masters for the list, and returns it as a majority of its members tells it.", "what Members tells"},
-	{"redlock.Cluster.Members", "Members asks the masters for the list", "a new cluster has its masters"},
-	{"redlock.Cluster.Members", "Otherwise the error is a *QuorumError with ErrNoQuorum", "errors of Members"},
-	{"redlock.Cluster.Members", "Members asks the masters for the list", "Members until ctx ends"},
-	{"redlock.Cluster.Add", "or when ctx ends", "a change ends with its context"},
-	{"redlock.Cluster.Remove", "To remove what is no member is ErrNotMember.", "errors of a change"},
-	{"redlock.Cluster.Remove", "Remove removes a member by its ID", "Remove removes"},
-	{"redlock.Cluster.SetMaxTTL", "SetMaxTTL sets the longest TTL of the cluster's locks", "a change in calm times"},
-	{"redlock.Cluster", "so all clients count by the same one", "all agree about the members"},
+	{"admin.Cluster.Members", "Members asks the masters for the list, and returns it as a majority of its members tells it.", "what Members tells"},
+	{"admin.Cluster.Members", "Members asks the masters for the list", "a new cluster has its masters"},
+	{"admin.Cluster.Members", "Otherwise the error is a *QuorumError with ErrNoQuorum", "errors of Members"},
+	{"admin.Cluster.Members", "Members asks the masters for the list", "Members until ctx ends"},
+	{"admin.Cluster.Add", "or when ctx ends", "a change ends with its context"},
+	{"admin.Cluster.Remove", "To remove what is no member is ErrNotMember.", "errors of a change"},
+	{"admin.Cluster.Remove", "Remove removes a member by its ID", "Remove removes"},
+	{"admin.Cluster.SetMaxTTL", "SetMaxTTL sets the longest TTL of the cluster's locks", "a change in calm times"},
+	{"admin.Cluster", "so all clients count by the same one", "all agree about the members"},
 
 	// election
 	{"election.New", "New returns a candidate for the leadership of that name.", "New takes what is valid"},
@@ -170,7 +170,7 @@ var promises = []said{
 // TestPromises holds the table against the documentation: each sentence is there.
 func TestPromises(t *testing.T) {
 	comments := make(map[string]string)
-	for _, pkg := range []string{"redlock", "election", "queue"} {
+	for _, pkg := range []string{"redlock", "admin", "election", "queue"} {
 		commentsOf(t, pkg, comments)
 	}
 	for _, p := range promises {
@@ -178,8 +178,8 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// unlinked leaves out what makes a name a link.
-var unlinked = strings.NewReplacer("[", "", "]", "")
+// unlinked leaves out what makes a name a link, also to package redlock from another one.
+var unlinked = strings.NewReplacer("[", "", "]", "", "redlock.", "")
 
 // commentsOf reads the doc comments of a package, each on one line, with those of fields.
 func commentsOf(t *testing.T, pkg string, comments map[string]string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -22,7 +23,7 @@ func (r *run) found() bool {
 	defer cancel()
 	err = l.Ready(ctx)
 	for err == nil {
-		m, failed := l.Cluster().Members(ctx)
+		m, failed := admin.Of(l).Cluster().Members(ctx)
 		if err = failed; err == nil || !errors.Is(err, redlock.ErrNoQuorum) || ctx.Err() != nil {
 			r.cluster = m.Cluster
 			r.promise("a new cluster has its masters", err == nil && len(m.Members) == r.plan.masters, "%+v: %v", m, err)
@@ -154,9 +155,9 @@ func (r *run) tells(held []*handle) {
 	for i, h := range held {
 		l := r.clients[i%len(r.clients)].current()
 		for _, name := range h.hold.Names {
-			status, err := l.locker.Inspect(r.base, name)
+			status, err := admin.Of(l.locker).Inspect(r.base, name)
 			for began := r.clock.Now(); r.busy(err) && r.since(began) < hangs; {
-				status, err = l.locker.Inspect(r.base, name)
+				status, err = admin.Of(l.locker).Inspect(r.base, name)
 			}
 			told := err == nil && !status.Free && (h.lock.Shared() || status.Value == h.hold.Value)
 			if h.lock.Err() != nil {

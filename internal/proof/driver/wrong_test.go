@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -68,11 +69,17 @@ var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle
 	"a maximum hold of 0": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.Lock(ctx, "x", redlock.WithMaxHold(0)))
 	},
-	"to inspect no name":   func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.Inspect(ctx, "")) },
-	"to force no name":     func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.ForceUnlock(ctx, "") },
-	"to adopt no value":    func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.Adopt(ctx, "x", "")) },
-	"a MaxTTL of 0":        func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.Cluster().SetMaxTTL(ctx, 0) },
-	"to add no endpoint":   func(ctx context.Context, l *redlock.Locker, _ *handle) error { return l.Cluster().Add(ctx, "http://x") },
+	"to inspect no name": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(admin.Of(l).Inspect(ctx, ""))
+	},
+	"to force no name":  func(ctx context.Context, l *redlock.Locker, _ *handle) error { return admin.Of(l).ForceUnlock(ctx, "") },
+	"to adopt no value": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.Adopt(ctx, "x", "")) },
+	"a MaxTTL of 0": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return admin.Of(l).Cluster().SetMaxTTL(ctx, 0)
+	},
+	"to add no endpoint": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return admin.Of(l).Cluster().Add(ctx, "http://x")
+	},
 	"to extend to nothing": func(ctx context.Context, _ *redlock.Locker, h *handle) error { return h.lock.Extend(ctx, 0) },
 	"to extend for too long": func(ctx context.Context, _ *redlock.Locker, h *handle) error {
 		return h.lock.Extend(ctx, 25*time.Hour)

@@ -2,8 +2,8 @@ package wire
 
 import (
 	"strconv"
-	"time"
 
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
@@ -12,26 +12,8 @@ func Inspect(key string) pipeline.Request {
 	return pipeline.Request{Script: inspectScript, Words: pipeline.On([]string{key}), Accept: isArray, Prove: true}
 }
 
-// Inspection is the answer to [Inspect].
-type Inspection struct {
-	Held    bool          // the node holds something, perhaps with an empty value
-	Value   string        // empty if the node holds nothing
-	TTL     time.Duration // negative if it does not expire
-	Fence   int64         // the fencing counter; 0 if there is none, or it is not a number
-	Waiting int           // processes on the wait list
-	Waiters []string      // the owners of the oldest of them
-	Terms   int           // of an election, on record
-	Readers []Reader      // if the value is [Marker]: those that are alive
-}
-
-// A Reader is a reader that a node knows.
-type Reader struct {
-	Value string
-	TTL   time.Duration
-}
-
 // ReadInspect reads the answer to [Inspect], and reports whether it is well-formed.
-func ReadInspect(reply any) (in Inspection, ok bool) {
+func ReadInspect(reply any) (in look.Inspection, ok bool) {
 	answers, _ := reply.([]any)
 	if len(answers) < 6 || len(answers) > 7 {
 		return in, false
@@ -58,7 +40,7 @@ func readTexts(reply any) []string {
 	return texts
 }
 
-func readReaders(reply any) (readers []Reader, ok bool) {
+func readReaders(reply any) (readers []look.Reader, ok bool) {
 	entries, _ := reply.([]any)
 	if len(entries)%2 != 0 {
 		return nil, false
@@ -69,7 +51,7 @@ func readReaders(reply any) (readers []Reader, ok bool) {
 		if !isText || !isNumber {
 			return nil, false
 		}
-		readers = append(readers, Reader{string(value), spanOf(millis)})
+		readers = append(readers, look.Reader{Value: string(value), TTL: spanOf(millis)})
 	}
 	return readers, true
 }
@@ -80,15 +62,8 @@ func InspectPermits(key string) pipeline.Request {
 	return pipeline.Request{Script: permitInspectScript, Words: pipeline.On([]string{key}), Accept: isArray, Prove: true}
 }
 
-// Permits is the answer to [InspectPermits].
-type Permits struct {
-	Waiting int          // processes on the wait list
-	Waiters []string     // the owners of the oldest of them
-	Slots   []Inspection // as many as the node knows; none if it knows no number
-}
-
 // ReadPermits reads the answer to [InspectPermits], and reports whether it is well-formed.
-func ReadPermits(reply any) (p Permits, ok bool) {
+func ReadPermits(reply any) (p look.Permits, ok bool) {
 	answers, _ := reply.([]any)
 	if len(answers) != 4 {
 		return p, false
@@ -107,7 +82,7 @@ func ReadPermits(reply any) (p Permits, ok bool) {
 }
 
 // readHolder reads what begins with a value, its time to live and its fencing counter.
-func readHolder(answers []any) (in Inspection) {
+func readHolder(answers []any) (in look.Inspection) {
 	value, held := answers[0].([]byte)
 	ttlMillis, _ := answers[1].(int64)
 	fence, _ := answers[2].([]byte)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/proof/spec"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -323,7 +324,7 @@ func TestAPermitThatFailsLeavesNoKeyBehind(t *testing.T) {
 	}
 }
 
-func (s *server) inspectPermits() Permits {
+func (s *server) inspectPermits() look.Permits {
 	s.t.Helper()
 	reply := s.onA(nil, "permit_inspect")
 	require.True(s.t, InspectPermits("a").Accept(reply))
@@ -346,7 +347,7 @@ func TestASemaphoreIsToldUpToItsLimits(t *testing.T) {
 	require.Len(t, p.Slots, 3)
 	assert.InDelta(t, time.Minute, p.Slots[0].TTL, float64(30*time.Second))
 	p.Slots[0].TTL = 0
-	assert.Equal(t, []Inspection{{Held: true, Value: "value|owner"}, {Fence: 8}, {Held: true, Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
+	assert.Equal(t, []look.Inspection{{Held: true, Value: "value|owner"}, {Fence: 8}, {Held: true, Value: "for ever", TTL: -time.Millisecond}}, p.Slots)
 	assert.Equal(t, 40, p.Waiting)
 	require.Len(t, p.Waiters, 16)
 	assert.Equal(t, "15", p.Waiters[15])

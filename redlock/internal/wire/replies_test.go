@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/ledger"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/fuzzed"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -327,7 +328,7 @@ func checkReports(t *testing.T, reply any) {
 	}
 }
 
-func checkHolder(t *testing.T, items []any, in Inspection) {
+func checkHolder(t *testing.T, items []any, in look.Inspection) {
 	value, held := items[0].([]byte)
 	require.Equal(t, held, in.Held)
 	require.Equal(t, string(value), in.Value)

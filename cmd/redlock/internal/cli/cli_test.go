@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
@@ -59,23 +60,23 @@ func TestMastersThatCannotBeReachedComeFirst(t *testing.T) {
 }
 
 func TestOnlyAQuorumSaysThatAKeyIsNoLock(t *testing.T) {
-	lasting, expiring, none := redlock.NodeStatus{Value: "v", TTL: -1}, redlock.NodeStatus{Value: "v", TTL: time.Second}, redlock.NodeStatus{}
-	list := redlock.NodeStatus{Err: errors.New("WRONGTYPE Operation against …")}
-	away := redlock.NodeStatus{Err: errors.New("away"), TTL: -1}
+	lasting, expiring, none := admin.NodeStatus{Value: "v", TTL: -1}, admin.NodeStatus{Value: "v", TTL: time.Second}, admin.NodeStatus{}
+	list := admin.NodeStatus{Err: errors.New("WRONGTYPE Operation against …")}
+	away := admin.NodeStatus{Err: errors.New("away"), TTL: -1}
 	for _, c := range []struct {
-		nodes []redlock.NodeStatus
+		nodes []admin.NodeStatus
 		want  string
 	}{
 		{nil, ""},
-		{[]redlock.NodeStatus{none, none, none}, ""},
-		{[]redlock.NodeStatus{expiring, expiring, expiring}, ""},
-		{[]redlock.NodeStatus{lasting, expiring, expiring}, ""},
-		{[]redlock.NodeStatus{lasting, away, none}, ""},
-		{[]redlock.NodeStatus{lasting, none, lasting}, `the key "k" does not expire: it is no lock; use another name or --key-prefix`},
-		{[]redlock.NodeStatus{list, list, away}, `the key "k" is no string: it is no lock; use another name or --key-prefix`},
-		{[]redlock.NodeStatus{list, lasting, away}, `the key "k" does not expire: it is no lock; use another name or --key-prefix`},
+		{[]admin.NodeStatus{none, none, none}, ""},
+		{[]admin.NodeStatus{expiring, expiring, expiring}, ""},
+		{[]admin.NodeStatus{lasting, expiring, expiring}, ""},
+		{[]admin.NodeStatus{lasting, away, none}, ""},
+		{[]admin.NodeStatus{lasting, none, lasting}, `the key "k" does not expire: it is no lock; use another name or --key-prefix`},
+		{[]admin.NodeStatus{list, list, away}, `the key "k" is no string: it is no lock; use another name or --key-prefix`},
+		{[]admin.NodeStatus{list, lasting, away}, `the key "k" does not expire: it is no lock; use another name or --key-prefix`},
 	} {
-		err := Misnamed("k", &redlock.Status{Quorum: 2, Nodes: c.nodes})
+		err := Misnamed("k", &admin.Status{Quorum: 2, Nodes: c.nodes})
 		if c.want == "" {
 			assert.NoError(t, err, c.nodes)
 			continue

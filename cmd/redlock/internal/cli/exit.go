@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
@@ -229,7 +230,7 @@ func withoutPrefix(text string) string { return strings.TrimPrefix(text, "redloc
 // Misnamed returns an error with the status [ExitMisnamed] if a quorum of masters has something
 // under a key that can be no lock; nil if not. No lock of that name can be acquired, however long
 // one waits.
-func Misnamed(key string, status *redlock.Status) error {
+func Misnamed(key string, status *admin.Status) error {
 	lasting, others := 0, 0
 	for _, n := range status.Nodes {
 		switch {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/survey"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // diagnosis is what doctor --json prints. Its field names are documented (redlock help doctor).
@@ -142,9 +142,9 @@ func checkNumber(n int) []finding {
 
 // cluster is by what votes count.
 type cluster struct {
-	redlock.Membership // zero if it is not known
-	members            int
-	flaws              []survey.Flaw
+	admin.Membership // zero if it is not known
+	members          int
+	flaws            []survey.Flaw
 }
 
 // check compares the list with the members. What is no member has a finding of its own.

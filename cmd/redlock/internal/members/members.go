@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
@@ -63,7 +64,7 @@ func NewCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.open(cmd, true, func(ctx context.Context, locker *redlock.Locker) error {
-				m, err := locker.Cluster().Members(ctx)
+				m, err := admin.Of(locker).Cluster().Members(ctx)
 				if err != nil {
 					return failure(err, locker)
 				}
@@ -91,7 +92,7 @@ type change struct {
 	args             int
 	adds, removes    bool   // a member
 	wants            string // what it takes
-	plan             func(m *redlock.Membership, args []string) ([]step, error)
+	plan             func(m *admin.Membership, args []string) ([]step, error)
 }
 
 var changes = []change{
@@ -100,13 +101,13 @@ var changes = []change{
 		long: `add makes a master a member. The master must be new, or have been removed from this cluster. Every
 member must know the last change before: remove one that is down first. It ends when the new master
 votes and all members know of it.`,
-		plan: func(m *redlock.Membership, args []string) ([]step, error) { return planAdd(m, args[0]) },
+		plan: func(m *admin.Membership, args []string) ([]step, error) { return planAdd(m, args[0]) },
 	},
 	{
 		use: "remove MEMBER", short: "Remove a member, also a dead one", args: 1, wants: "the ID or the endpoint of one member",
 		long: `remove removes a member, named by its ID or endpoint, whether it is up or not. It ends when all
 other members know of it. Of two members, both must be up.`,
-		plan: func(m *redlock.Membership, args []string) ([]step, error) { return planRemove(m, args[0]) },
+		plan: func(m *admin.Membership, args []string) ([]step, error) { return planRemove(m, args[0]) },
 	},
 	{
 		use: "replace MEMBER ENDPOINT", short: "Put a master in the place of a member", args: 2, adds: true, removes: true, wants: "the ID or the endpoint of one member, and the endpoint of the master for its place",
@@ -115,13 +116,13 @@ add one, all must know the last change. Given again, it goes on where another pr
 
 A member that lost its disk and comes back at the same address needs no replacement: it votes again
 after a quarantine.`,
-		plan: func(m *redlock.Membership, args []string) ([]step, error) { return planReplace(m, args[0], args[1]) },
+		plan: func(m *admin.Membership, args []string) ([]step, error) { return planReplace(m, args[0], args[1]) },
 	},
 	{
 		use: "max-ttl DURATION", short: "Set the longest TTL of the cluster's locks", args: 1, wants: "one duration, as 30s, 5m or 4h",
 		long: `max-ttl sets the longest TTL that a lock of the cluster may have, from 10ms to 24h. Longer locks are
 refused, and a master that forgot what it granted has no vote for that long.`,
-		plan: func(m *redlock.Membership, args []string) ([]step, error) { return planMaxTTL(m, args[0]) },
+		plan: func(m *admin.Membership, args []string) ([]step, error) { return planMaxTTL(m, args[0]) },
 	},
 }
 
@@ -139,7 +140,7 @@ func (c *change) command() *cobra.Command {
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := c.plan(&redlock.Membership{}, args); cli.ExitStatus(err) == cli.ExitUsage {
+		if _, err := c.plan(&admin.Membership{}, args); cli.ExitStatus(err) == cli.ExitUsage {
 			return err // before anybody is asked
 		}
 		return f.open(cmd, f.dryRun, func(ctx context.Context, locker *redlock.Locker) error { return f.run(ctx, cmd, locker, c, args) })

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
@@ -23,10 +24,10 @@ func line(urls []string, args ...string) (status int, stdout, stderr string) {
 }
 
 // sample is a cluster of three, of which one is down.
-func sample() *redlock.Membership {
-	return &redlock.Membership{
+func sample() *admin.Membership {
+	return &admin.Membership{
 		Cluster: "CLUSTER", Version: 2, MaxTTL: time.Minute, Next: 42 * time.Second,
-		Members: []redlock.Member{
+		Members: []admin.Member{
 			{ID: "a1", Endpoint: "redis://a:6379", Listed: true, Up: true, Voting: true, Version: 2},
 			{ID: "b1", Endpoint: "redis://b:6379", Up: true, Voting: true, Version: 2},
 			{ID: "c1", Endpoint: "redis://c:6379", Listed: true, Err: pool.ErrTimeout},
@@ -40,7 +41,7 @@ func TestStepsOfAChange(t *testing.T) {
 	fresh := sample()
 	fresh.Version = 1
 	for _, c := range []struct {
-		m    *redlock.Membership
+		m    *admin.Membership
 		args string
 		want string // the steps, or the error
 	}{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -17,7 +18,7 @@ import (
 type step struct {
 	does string // "add redis://d:6379"
 	note string // what else there is to know
-	make func(ctx context.Context, c *redlock.Cluster) error
+	make func(ctx context.Context, c *admin.Cluster) error
 }
 
 // canonical returns an endpoint as the list has it: without user and password.
@@ -31,11 +32,11 @@ func canonical(endpoint string) (string, error) {
 }
 
 // find returns the member that is named by its ID or endpoint; nil if there is none.
-func find(m *redlock.Membership, which string) *redlock.Member {
-	i := slices.IndexFunc(m.Members, func(one redlock.Member) bool { return one.ID == which || one.Endpoint == which })
+func find(m *admin.Membership, which string) *admin.Member {
+	i := slices.IndexFunc(m.Members, func(one admin.Member) bool { return one.ID == which || one.Endpoint == which })
 	if i < 0 && (strings.Contains(which, ":") || strings.Contains(which, "/")) {
 		if endpoint, err := canonical(which); err == nil {
-			i = slices.IndexFunc(m.Members, func(one redlock.Member) bool { return one.Endpoint == endpoint })
+			i = slices.IndexFunc(m.Members, func(one admin.Member) bool { return one.Endpoint == endpoint })
 		}
 	}
 	if i < 0 {
@@ -44,19 +45,19 @@ func find(m *redlock.Membership, which string) *redlock.Member {
 	return &m.Members[i]
 }
 
-func planAdd(m *redlock.Membership, endpoint string) ([]step, error) {
+func planAdd(m *admin.Membership, endpoint string) ([]step, error) {
 	name, err := canonical(endpoint)
 	if err != nil || find(m, name) != nil {
 		return nil, err
 	}
-	s := step{does: "add " + name, make: func(ctx context.Context, c *redlock.Cluster) error { return c.Add(ctx, endpoint) }}
-	if i := slices.IndexFunc(m.Members, func(one redlock.Member) bool { return !one.Voting }); i >= 0 {
+	s := step{does: "add " + name, make: func(ctx context.Context, c *admin.Cluster) error { return c.Add(ctx, endpoint) }}
+	if i := slices.IndexFunc(m.Members, func(one admin.Member) bool { return !one.Voting }); i >= 0 {
 		s.note = fmt.Sprintf("member %s (%s) does not vote: every member must know the last change first, or be removed", m.Members[i].ID, m.Members[i].Endpoint)
 	}
 	return []step{s}, nil
 }
 
-func planRemove(m *redlock.Membership, which string) ([]step, error) {
+func planRemove(m *admin.Membership, which string) ([]step, error) {
 	one := find(m, which)
 	if one == nil {
 		return nil, noMember(m, which)
@@ -64,7 +65,7 @@ func planRemove(m *redlock.Membership, which string) ([]step, error) {
 	id := one.ID
 	return []step{{
 		does: fmt.Sprintf("remove %s (%s)", one.Endpoint, id),
-		make: func(ctx context.Context, c *redlock.Cluster) error {
+		make: func(ctx context.Context, c *admin.Cluster) error {
 			err := c.Remove(ctx, id)
 			if errors.Is(err, redlock.ErrNotMember) {
 				return nil // somebody else has removed it meanwhile
@@ -75,7 +76,7 @@ func planRemove(m *redlock.Membership, which string) ([]step, error) {
 }
 
 // noMember says that there is no such member. What was typed may have a password in it.
-func noMember(m *redlock.Membership, which string) error {
+func noMember(m *admin.Membership, which string) error {
 	var all []string
 	for _, one := range m.Members {
 		all = append(all, one.ID+" ("+one.Endpoint+")")
@@ -87,7 +88,7 @@ func noMember(m *redlock.Membership, which string) error {
 }
 
 // planReplace removes a member first that does not vote: nothing can be added while it is one.
-func planReplace(m *redlock.Membership, which, endpoint string) ([]step, error) {
+func planReplace(m *admin.Membership, which, endpoint string) ([]step, error) {
 	add, err := planAdd(m, endpoint)
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func planReplace(m *redlock.Membership, which, endpoint string) ([]step, error) 
 	return append(remove, add...), nil
 }
 
-func planMaxTTL(m *redlock.Membership, text string) ([]step, error) {
+func planMaxTTL(m *admin.Membership, text string) ([]step, error) {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
@@ -126,13 +127,13 @@ func planMaxTTL(m *redlock.Membership, text string) ([]step, error) {
 	}
 	s := step{
 		does: fmt.Sprintf("set MaxTTL to %v, from %v", d, m.MaxTTL),
-		make: func(ctx context.Context, c *redlock.Cluster) error { return c.SetMaxTTL(ctx, d) },
+		make: func(ctx context.Context, c *admin.Cluster) error { return c.SetMaxTTL(ctx, d) },
 	}
 	return []step{s}, nil
 }
 
 // least returns how long steps take at least.
-func least(m *redlock.Membership, steps []step) time.Duration {
+func least(m *admin.Membership, steps []step) time.Duration {
 	if len(steps) == 0 {
 		return 0
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/prose"
@@ -23,7 +24,7 @@ import (
 func (f *flags) run(ctx context.Context, cmd *cobra.Command, locker *redlock.Locker, c *change, args []string) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	m, err := locker.Cluster().Members(ctx)
+	m, err := admin.Of(locker).Cluster().Members(ctx)
 	if err != nil {
 		return failure(err, locker)
 	}
@@ -51,7 +52,7 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command, locker *redlock.Loc
 
 // make makes the steps. Where one of them changed nothing, because the new endpoint is another name
 // of the member that it is to replace, what is left to do follows.
-func (c *change) make(ctx context.Context, locker *redlock.Locker, steps []step, args []string, say *sayer) (m redlock.Membership, done []string, err error) {
+func (c *change) make(ctx context.Context, locker *redlock.Locker, steps []step, args []string, say *sayer) (m admin.Membership, done []string, err error) {
 	for range 2 {
 		for _, s := range steps {
 			if len(done) == 0 {
@@ -59,7 +60,7 @@ func (c *change) make(ctx context.Context, locker *redlock.Locker, steps []step,
 			}
 			say.line("%s", s.does)
 			say.waits = ""
-			if err := s.make(ctx, locker.Cluster().Progress(say.progress)); err != nil {
+			if err := s.make(ctx, admin.Of(locker).Cluster().Progress(say.progress)); err != nil {
 				if errors.As(context.Cause(ctx), new(interrupted)) {
 					err = stopped(ctx, err)
 				}
@@ -67,7 +68,7 @@ func (c *change) make(ctx context.Context, locker *redlock.Locker, steps []step,
 			}
 		}
 		done = append(done, doesOf(steps)...)
-		if m, err = locker.Cluster().Members(ctx); err != nil {
+		if m, err = admin.Of(locker).Cluster().Members(ctx); err != nil {
 			return m, nil, failure(err, locker)
 		}
 		if !c.adds {

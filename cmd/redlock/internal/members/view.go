@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/prose"
@@ -23,7 +24,7 @@ type view struct {
 	changes, dryRun bool
 }
 
-func viewOf(m *redlock.Membership, stats *redlock.Stats) view {
+func viewOf(m *admin.Membership, stats *redlock.Stats) view {
 	return view{Members: survey.MembersOf(m, survey.CompareList(m, stats))}
 }
 

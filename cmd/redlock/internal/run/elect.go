@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
@@ -128,7 +129,7 @@ func (c *candidate) campaign(ctx context.Context) error {
 		return err
 	}
 	// A candidate waits for such a key for ever, and says nothing.
-	status, _ := c.locker.Inspect(ctx, c.name) //nolint:errcheck // the campaign waits for masters that are away
+	status, _ := admin.Of(c.locker).Inspect(ctx, c.name) //nolint:errcheck // the campaign waits for masters that are away
 	if misnamed := cli.Misnamed(c.nodes.KeyPrefix+c.name, &status); misnamed != nil {
 		return c.messages.End("misnamed", misnamed)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
@@ -190,7 +191,7 @@ func TestElectRunsItsCommandAgainWhenItLeadsAgain(t *testing.T) {
 		assert.Greater(t, term, last)
 		last = term
 		if n < terms-1 {
-			require.NoError(t, l.ForceUnlock(t.Context(), "x"))
+			require.NoError(t, admin.Of(l).ForceUnlock(t.Context(), "x"))
 		}
 	}
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGTERM))

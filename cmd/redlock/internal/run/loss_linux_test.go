@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -159,7 +160,7 @@ func TestALossThatTheReleaseNoticesHasItsStatus(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
 	r := hold(t, c.URLs(), "x", "--quiet --ttl 1m")
-	require.NoError(t, cluster.NewConnected(t, c.URLs()).ForceUnlock(t.Context(), "x"))
+	require.NoError(t, admin.Of(cluster.NewConnected(t, c.URLs())).ForceUnlock(t.Context(), "x"))
 	other := hold(t, c.URLs(), "x", "--no-wait")
 	require.NoError(t, r.CloseInput())
 	status, stderr := r.End(t)

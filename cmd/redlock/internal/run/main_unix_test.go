@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // The roles are commands that redlock runs. A shell could do most of it, but not as fast.
@@ -167,12 +167,12 @@ func withoutVotes(stderr string) string {
 }
 
 // inspect returns what the masters hold, once a quorum of them answers in time.
-func inspect(t *testing.T, urls []string, name string) (status redlock.Status) {
+func inspect(t *testing.T, urls []string, name string) (status admin.Status) {
 	t.Helper()
 	l := cluster.NewConnected(t, urls)
 	clitest.WaitFor(t, "a quorum shows the lock", func() (shown bool) {
 		var err error
-		status, err = l.Inspect(t.Context(), name)
+		status, err = admin.Of(l).Inspect(t.Context(), name)
 		return err == nil
 	})
 	return status

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // outer are the locks that the redlocks around this one hold for their commands, and so for us:
@@ -38,12 +38,12 @@ func (o outer) with(value string) string {
 func (o outer) has(value string) bool { return value != "" && slices.Contains(o, digest(value)) }
 
 // holds reports whether one of them holds a lock, alone or with other readers.
-func (o outer) holds(status *redlock.Status) bool {
+func (o outer) holds(status *admin.Status) bool {
 	if !isShared(status) {
 		return o.has(status.Value)
 	}
-	return slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool {
-		return slices.ContainsFunc(n.Readers, func(r redlock.Reader) bool { return o.has(r.Value) })
+	return slices.ContainsFunc(status.Nodes, func(n admin.NodeStatus) bool {
+		return slices.ContainsFunc(n.Readers, func(r admin.Reader) bool { return o.has(r.Value) })
 	})
 }
 
@@ -67,18 +67,14 @@ func (h *holder) nested(ctx context.Context, refused bool) error {
 	ctx, cancel := context.WithTimeout(ctx, holderBound)
 	defer cancel()
 	if h.flags.permits > 0 {
-		semaphore, err := h.locker.Semaphore(h.name, h.flags.permits)
-		if err != nil {
-			return nil // asking for it says so, too
-		}
-		status, _ := semaphore.Inspect(ctx) //nolint:errcheck // what is unknown is nobody's
-		ours := func(slot redlock.Status) bool { return h.outer.holds(&slot) }
-		if len(status.Slots) >= h.flags.permits && !slices.ContainsFunc(status.Slots, func(slot redlock.Status) bool { return !ours(slot) }) {
+		status, _ := admin.Of(h.locker).InspectSemaphore(ctx, h.name) //nolint:errcheck // what is unknown is nobody's
+		ours := func(slot admin.Status) bool { return h.outer.holds(&slot) }
+		if len(status.Slots) >= h.flags.permits && !slices.ContainsFunc(status.Slots, func(slot admin.Status) bool { return !ours(slot) }) {
 			return nested("all permits of %q are", h.name)
 		}
 		return nil
 	}
-	status, _ := h.locker.Inspect(ctx, h.name) //nolint:errcheck // as above
+	status, _ := admin.Of(h.locker).Inspect(ctx, h.name) //nolint:errcheck // as above
 	if shares := h.flags.shared && isShared(&status); h.outer.holds(&status) && (!shares || refused) {
 		return nested("lock %q is", h.name)
 	}

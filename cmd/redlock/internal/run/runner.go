@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
@@ -292,7 +293,7 @@ func (h *holder) look(ctx context.Context) (held bool, misnamed error) {
 		if h.flags.permits > 0 {
 			name += "#" + strconv.Itoa(i+1)
 		}
-		status, err := h.locker.Inspect(ctx, name)
+		status, err := admin.Of(h.locker).Inspect(ctx, name)
 		wrong := cli.Misnamed(h.nodes.KeyPrefix+name, &status)
 		if wrong == nil && (err != nil || status.Value == "") {
 			return false, nil

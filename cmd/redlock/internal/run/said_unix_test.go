@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
@@ -207,7 +208,7 @@ func TestStrictRunOnNewMastersNeedsInit(t *testing.T) {
 	assert.Equal(t, cli.ExitNoQuorum, status)
 	assert.Equal(t, 3, strings.Count(stderr, "or at once after `redlock init`"), stderr)
 	l := cluster.NewConnected(t, c.URLs(), redlock.WithQuarantine(redlock.QuarantineStrict))
-	clitest.WaitFor(t, "a majority begins the cluster", func() bool { return l.Init(t.Context(), false) == nil })
+	clitest.WaitFor(t, "a majority begins the cluster", func() bool { return admin.Of(l).Init(t.Context(), false) == nil })
 	status, _, stderr = run(t, c.URLs(), line("x", patient+"--strict", "true")...)
 	assert.Equal(t, 0, status, stderr)
 }

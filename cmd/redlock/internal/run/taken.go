@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/internal/survey"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // holderBound bounds the wait for the name of the holder.
@@ -22,13 +22,13 @@ type tenant struct {
 	held    bool
 	readers bool
 	owner   string // empty if the value does not tell, such as that of another library
-	since   redlock.Since
+	since   admin.Since
 }
 
 // tenantOf returns who has a lock by what the masters tell; of several locks, whoever got one
 // first. What is not known is empty.
-func tenantOf(locks ...redlock.Status) (first tenant) {
-	add := func(owner string, since redlock.Since) {
+func tenantOf(locks ...admin.Status) (first tenant) {
+	add := func(owner string, since admin.Since) {
 		earlier := !since.Time.IsZero() && (first.since.Time.IsZero() || since.Time.Before(first.since.Time))
 		if !first.held || earlier {
 			first.owner, first.since, first.held = owner, since, true
@@ -52,8 +52,8 @@ func tenantOf(locks ...redlock.Status) (first tenant) {
 }
 
 // isShared reports whether readers hold a lock.
-func isShared(status *redlock.Status) bool {
-	return slices.ContainsFunc(status.Nodes, func(n redlock.NodeStatus) bool {
+func isShared(status *admin.Status) bool {
+	return slices.ContainsFunc(status.Nodes, func(n admin.NodeStatus) bool {
 		return len(n.Readers) > 0 && n.Value == status.Value
 	})
 }
@@ -79,14 +79,10 @@ func (h *holder) tenant(ctx context.Context) tenant {
 	ctx, cancel := context.WithTimeout(ctx, holderBound)
 	defer cancel()
 	if h.flags.permits > 0 {
-		semaphore, err := h.locker.Semaphore(h.name, h.flags.permits)
-		if err != nil {
-			return tenant{}
-		}
-		status, _ := semaphore.Inspect(ctx) //nolint:errcheck // see above
+		status, _ := admin.Of(h.locker).InspectSemaphore(ctx, h.name) //nolint:errcheck // see above
 		return tenantOf(status.Slots...)
 	}
-	status, _ := h.locker.Inspect(ctx, h.name) //nolint:errcheck // see above
+	status, _ := admin.Of(h.locker).Inspect(ctx, h.name) //nolint:errcheck // see above
 	return tenantOf(status)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -59,7 +60,7 @@ func (o *operators) work(ctx context.Context) {
 func (o *operators) change(ctx context.Context, l *redlock.Locker, add bool) {
 	ctx, cancel := context.WithTimeout(ctx, 5*maxTTL)
 	defer cancel()
-	err := o.try(ctx, l.Cluster(), add)
+	err := o.try(ctx, admin.Of(l).Cluster(), add)
 	switch {
 	case err == nil:
 		o.complete.Add(1)
@@ -70,7 +71,7 @@ func (o *operators) change(ctx context.Context, l *redlock.Locker, add bool) {
 	}
 }
 
-func (o *operators) try(ctx context.Context, c *redlock.Cluster, add bool) error {
+func (o *operators) try(ctx context.Context, c *admin.Cluster, add bool) error {
 	if add {
 		return c.Add(ctx, o.spare.URL())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/ledger"
 	"github.com/redquorum/redquorum/internal/proof/docs"
@@ -303,9 +304,9 @@ func (row *aclRow) adopts(t *testing.T, l *redlock.Locker, name string) {
 	}
 	require.NoError(t, err)
 	give(t, adopted)
-	_, err = l.Inspect(t.Context(), name)
+	_, err = admin.Of(l).Inspect(t.Context(), name)
 	require.NoError(t, err)
-	require.NoError(t, l.ForceUnlock(t.Context(), name))
+	require.NoError(t, admin.Of(l).ForceUnlock(t.Context(), name))
 }
 
 // retains releases within a minimum hold. Every master keeps the key for the rest.
@@ -315,7 +316,7 @@ func (row *aclRow) retains(t *testing.T, l *redlock.Locker, name string) {
 	lock := take(t, l, name, redlock.WithMinHold(d))
 	require.NoError(t, lock.Extend(t.Context(), longTTL))
 	give(t, lock)
-	status, err := l.Inspect(t.Context(), name)
+	status, err := admin.Of(l).Inspect(t.Context(), name)
 	if row.timeless {
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		return
@@ -381,7 +382,7 @@ func (row *aclRow) shares(t *testing.T, l *redlock.Locker, name string) {
 		require.Error(t, first.Unlock(ctx))
 		_, err := l.TryLock(ctx, name)
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		require.NoError(t, l.ForceUnlock(ctx, name))
+		require.NoError(t, admin.Of(l).ForceUnlock(ctx, name))
 		return
 	}
 	second, err := l.RLock(ctx, name, opts...)

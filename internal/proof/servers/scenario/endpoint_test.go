@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/pool"
@@ -100,7 +101,7 @@ func TestOneMasterIsALockHoweverItIsReached(t *testing.T) {
 			got := waiting(t, waiter, lock.Name())
 			if !way.unwoken {
 				await(t, "it has a place on the list", func() bool {
-					status, err := waiter.Inspect(t.Context(), lock.Name())
+					status, err := admin.Of(waiter).Inspect(t.Context(), lock.Name())
 					return err == nil && status.Nodes[0].Waiting == 1
 				})
 			}
@@ -125,7 +126,7 @@ func TestWaitersInTwoDatabasesOfOneServerAreApart(t *testing.T) {
 		lock := take(t, l, cluster.LockName(t))
 		gots, locks, waiters = append(gots, waiting(t, l, lock.Name())), append(locks, lock), append(waiters, l)
 		await(t, "it has a place on the list", func() bool {
-			status, err := l.Inspect(t.Context(), lock.Name())
+			status, err := admin.Of(l).Inspect(t.Context(), lock.Name())
 			return err == nil && status.Nodes[0].Waiting == 1
 		})
 	}
@@ -155,7 +156,7 @@ func TestMastersWhoseCertificatesHaveOtherNamesThanTheirHosts(t *testing.T) {
 	files := redlock.WithPool(pool.WithTLSFiles(pool.TLSFiles{CA: authority.File}))
 	first := connected(t, named, files)
 	lock := take(t, first, cluster.LockName(t))
-	m, err := first.Cluster().Members(t.Context())
+	m, err := admin.Of(first).Cluster().Members(t.Context())
 	require.NoError(t, err)
 	for _, one := range m.Members {
 		i := slices.Index(endpoints, one.Endpoint)

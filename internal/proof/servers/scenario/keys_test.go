@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
@@ -79,7 +80,7 @@ func TestTheTableOfKeysIsTrue(t *testing.T) {
 		}
 	}
 	held(l.TryLock(ctx, "orders/00000000-force"))
-	require.NoError(t, other.ForceUnlock(ctx, "orders/00000000-force"))
+	require.NoError(t, admin.Of(other).ForceUnlock(ctx, "orders/00000000-force"))
 	e, err := election.New(l, "orders/00000000-elect")
 	require.NoError(t, err)
 	go func() { _ = e.Run(ctx, func(ctx context.Context, _ int64) error { <-ctx.Done(); return nil }) }() //nolint:errcheck // it ends with the test

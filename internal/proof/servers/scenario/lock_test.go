@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -124,7 +125,7 @@ func (k kind) lives(t *testing.T, c *cluster.Cluster) {
 	next := <-got
 	require.NotNil(t, next)
 	assert.Zero(t, ours.Stats().Lost)
-	require.NoError(t, ours.ForceUnlock(ctx, next.Name())) // the first of several names
+	require.NoError(t, admin.Of(ours).ForceUnlock(ctx, next.Name())) // the first of several names
 	awaitLoss(t, next)
 	requireLostBecause(t, next, "a quorum of nodes no longer has it")
 	require.ErrorIs(t, next.Unlock(ctx), redlock.ErrLost)

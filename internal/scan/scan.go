@@ -1,6 +1,5 @@
-// Package survey asks the masters which locks they hold and in what state they are, and has the
-// JSON, the orders and the sentences in which commands and the page tell it.
-package survey
+// Package scan finds the names of the locks that a master holds.
+package scan
 
 import (
 	"cmp"
@@ -60,8 +59,8 @@ const (
 	Forbidden Reason = "forbidden" // the user may not read it
 )
 
-// Scan is what one master has under a pattern.
-type Scan struct {
+// Found is what one master has under a pattern.
+type Found struct {
 	Names   []string          // that may be those of locks: strings of their size that expire
 	Terms   []string          // names of elections that it came across
 	LeftOut map[string]Reason // the other names
@@ -71,7 +70,7 @@ type Scan struct {
 }
 
 // Complete reports whether the scan has seen every key.
-func (s *Scan) Complete() bool { return s.Err == nil && !s.Bounded }
+func (f *Found) Complete() bool { return f.Err == nil && !f.Bounded }
 
 // ForbiddenError says that the user may not run a command that a scan needs.
 type ForbiddenError struct {
@@ -90,13 +89,13 @@ type scanner struct {
 	ask.Master
 	prefix string
 	seen   map[string]bool
-	found  Scan
+	found  Found
 }
 
 // Locks looks for the locks of one master whose names match a pattern of Redis and have the prefix.
 // It reads no value.
-func Locks(ctx context.Context, m ask.Master, prefix, pattern string, limit Bounds) Scan {
-	s := scanner{Master: m, prefix: prefix, seen: map[string]bool{}, found: Scan{LeftOut: map[string]Reason{}}}
+func Locks(ctx context.Context, m ask.Master, prefix, pattern string, limit Bounds) Found {
+	s := scanner{Master: m, prefix: prefix, seen: map[string]bool{}, found: Found{LeftOut: map[string]Reason{}}}
 	s.found.Err = s.scan(ctx, ask.Literal(prefix)+pattern, limit)
 	return s.found
 }

@@ -1,4 +1,4 @@
-package survey
+package scan
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // scanned is what a master tells that answers each SCAN with so many keys, and never comes to an
 // end.
-func scanned(t *testing.T, bounds Bounds, perStep int, key func(n int) string) Scan {
+func scanned(t *testing.T, bounds Bounds, perStep int, key func(n int) string) Found {
 	t.Helper()
 	server := fake.New(clock.System())
 	t.Cleanup(server.Close)
@@ -62,4 +62,15 @@ func TestAMasterThatTellsKeysWithoutAnEndIsBounded(t *testing.T) {
 	require.NoError(t, found.Err)
 	assert.True(t, found.Bounded, "of so many bytes")
 	assert.Empty(t, found.LeftOut, "nothing of it can be a lock")
+}
+
+func TestAnswersToScanAreChecked(t *testing.T) {
+	cursor, keys, ok := pageOf([]any{[]byte("17"), []any{[]byte("a"), []byte("b")}})
+	assert.True(t, ok)
+	assert.Equal(t, "17", cursor)
+	assert.Equal(t, []string{"a", "b"}, keys)
+	for _, reply := range []any{nil, int64(1), []any{}, []any{[]byte("0")}, []any{[]byte("0"), []byte("x")}, []any{int64(0), []any{}}} {
+		_, _, ok := pageOf(reply)
+		assert.False(t, ok, "%v", reply)
+	}
 }

@@ -1,0 +1,96 @@
+// Package admin is for those who operate Redis masters with the locks of package redlock: it tells
+// who holds what, takes locks away, and changes which masters vote.
+//
+//	operator, err := admin.New([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
+//	if err != nil {
+//		return err
+//	}
+//	defer operator.Close()
+//	status, err := operator.Inspect(ctx, "orders/42")
+//
+// The command redlock does the same from a shell: docs/operations.md says when.
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/redquorum/redquorum/internal/door"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Operator asks and changes masters. Its methods may be called from any goroutine. Their errors are
+// those of package redlock: [redlock.ErrInvalid], [redlock.ErrClosed], [redlock.ErrNoQuorum] in a
+// [*redlock.QuorumError], and that of a ctx that ended.
+type Operator struct {
+	locker *redlock.Locker
+	door   door.Door
+}
+
+// New returns an operator with connections of its own, as [redlock.New] does. It acquires nothing,
+// and lets no new master vote before [Operator.Init] or a first lock of somebody else does.
+func New(endpoints []string, opts ...redlock.Option) (*Operator, error) {
+	locker, err := redlock.New(endpoints, append(opts, redlock.WithQuarantine(redlock.QuarantineStrict))...)
+	if err != nil {
+		return nil, err
+	}
+	return Of(locker), nil
+}
+
+// Of returns the operator of a Locker: it asks the same masters, by the same connections.
+func Of(locker *redlock.Locker) *Operator { return &Operator{locker, door.Of(locker)} }
+
+// Close closes the Locker.
+func (o *Operator) Close() error { return o.locker.Close() }
+
+// Init is for an operator who knows that no lock is held that a master may have forgotten. If no
+// master votes yet, those that no client knew before vote at once instead of [redlock.WithMaxTTL]
+// later. With force, all masters in quarantine do; and if no quorum of their cluster is left, those
+// of the list that are there become a new one. If a lock is held after all, it may end up with two
+// holders. Init changes nothing on masters that already vote.
+//
+// It returns nil once all nodes vote. Otherwise the error is a [*redlock.QuorumError] with
+// [redlock.ErrNoQuorum] that says why each other node does not vote; the nodes that can vote do.
+func (o *Operator) Init(ctx context.Context, force bool) error { return o.door.Init(ctx, force) }
+
+// ForceUnlock deletes a lock on every node, or hands it to the longest waiter. It is for an
+// operator who knows that the holder is gone. A holder that is not gone learns of it at its next
+// round, or with [redlock.WithoutRenewal] at the end of its validity, and believes until then that
+// it holds the lock. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it over or
+// held nothing. Nodes that are away keep it until its TTL ends.
+//
+// Values that were seen ([Status.Value]) are the only ones that it takes away: if the lock has
+// another holder by now, the error is [ErrChanged], as the masters compare. Without values it takes
+// the lock away from whoever holds it.
+//
+// If readers hold the lock, it ends for all of them. The name of a semaphore is not that of its
+// permits, which have one each ([redlock.Lock.Name]).
+//
+// The log of the nodes gets an entry of it ([Operator.Log]).
+func (o *Operator) ForceUnlock(ctx context.Context, name string, seen ...string) error {
+	_, err := o.door.Force(ctx, name, "", seen)
+	return err
+}
+
+// Entry is a line of the log that the masters keep: locks that were taken away or lost, and changes
+// of the members. `redlock help log` has the kinds.
+type Entry struct {
+	Time   time.Time // by the clock of the process that wrote it
+	ID     string    // the same at each master
+	Kind   string
+	Key    string // of the lock: prefix and name; empty if it is about no lock
+	Holder string // the owner of the lock
+	By     string // the process that wrote it
+	Why    string
+}
+
+// Log returns the log of all masters that answered, the oldest entry first, and an error if too few
+// did to have all of it. Each master keeps 256 entries, for 90 days.
+func (o *Operator) Log(ctx context.Context) ([]Entry, error) {
+	told, err := o.door.ReadLog(ctx)
+	entries := make([]Entry, len(told))
+	for i, e := range told {
+		entries[i] = Entry{time.UnixMilli(e.Millis), e.ID, e.Kind, e.Key, e.Holder, e.By, e.Why}
+	}
+	return entries, err
+}
