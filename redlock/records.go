@@ -151,8 +151,8 @@ func (l *Locker) readTerms(ctx context.Context, name string, since int64, most i
 }
 
 // forceUnlock deletes a lock on every node, or hands it to the longest waiter, and returns once a
-// quorum has done so or held nothing. If values are given, it takes away none but these. The masters
-// compare, so a holder that got the lock meanwhile keeps it: [journal.ErrChanged].
+// quorum has done so or held nothing. If values are given, it takes away none but these: the
+// masters compare, so a holder that got the lock meanwhile keeps it ([journal.ErrChanged]).
 func (l *Locker) forceUnlock(ctx context.Context, name, why string, values []string) (f journal.Taken, err error) {
 	cfg, err := l.config.lockConfig(ctx, name, nil)
 	if err != nil {
