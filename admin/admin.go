@@ -13,6 +13,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/door"
@@ -24,24 +25,36 @@ import (
 // [*redlock.QuorumError], and that of a ctx that ended.
 type Operator struct {
 	locker *redlock.Locker
+	own    bool // New made the Locker
 	door   door.Door
 }
 
 // New returns an operator with connections of its own, as [redlock.New] does. It acquires nothing,
 // and lets no new master vote before [Operator.Init] or a first lock of somebody else does.
 func New(endpoints []string, opts ...redlock.Option) (*Operator, error) {
-	locker, err := redlock.New(endpoints, append(opts, redlock.WithQuarantine(redlock.QuarantineStrict))...)
+	strict := redlock.WithQuarantine(redlock.QuarantineStrict)
+	locker, err := redlock.New(endpoints, slices.Concat(opts, []redlock.Option{strict})...)
 	if err != nil {
 		return nil, err
 	}
-	return Of(locker), nil
+	o := Of(locker)
+	o.own = true
+	return o, nil
 }
 
 // Of returns the operator of a Locker: it asks the same masters, by the same connections.
-func Of(locker *redlock.Locker) *Operator { return &Operator{locker, door.Of(locker)} }
+func Of(locker *redlock.Locker) *Operator {
+	return &Operator{locker: locker, door: door.Of(locker)}
+}
 
-// Close closes the Locker.
-func (o *Operator) Close() error { return o.locker.Close() }
+// Close ends the calls under way and closes the connections that [New] opened. The Locker of [Of]
+// stays open, and so does its operator.
+func (o *Operator) Close() error {
+	if !o.own {
+		return nil
+	}
+	return o.locker.Close()
+}
 
 // Init is for an operator who knows that no lock is held that a master may have forgotten. If no
 // master votes yet, those that no client knew before vote at once instead of [redlock.WithMaxTTL]

@@ -63,3 +63,20 @@ func TestForceUnlockTakesNothingButWhatWasSeen(t *testing.T) {
 	assert.Equal(t, []string{"forced", "a", "me"}, []string{told[0].Kind, told[0].Key, told[0].Holder})
 	assert.Less(t, time.Since(told[0].Time).Abs(), time.Minute)
 }
+
+func TestAnOperatorClosesOnlyTheLockerThatItMade(t *testing.T) {
+	c := redlocktest.Start(t, 3)
+	locker := c.Locker(t)
+	require.NoError(t, admin.Of(locker).Close())
+	lock, err := locker.TryLock(t.Context(), "a")
+	require.NoError(t, err, "whose Locker is closed, its locks are")
+	require.NoError(t, lock.Err())
+
+	options := append(make([]redlock.Option, 0, 2), redlock.WithOwner("me"))
+	operator, err := admin.New(c.Endpoints(), options...)
+	require.NoError(t, err)
+	assert.Nil(t, options[:2][1], "the caller's slice is the caller's")
+	require.NoError(t, operator.Close())
+	_, err = operator.Inspect(t.Context(), "a")
+	require.ErrorIs(t, err, redlock.ErrClosed)
+}
