@@ -102,7 +102,7 @@ func TestTakenLocksHaveTheirOwnStatusAndAWaitSaysWhoHasThem(t *testing.T) {
 	} {
 		t.Run(r.name+" "+r.flags, func(t *testing.T) {
 			t.Parallel()
-			says := strings.ReplaceAll(r.says, "SINCE", "( since YYYY, for \\d+s|, which asked for it at YYYY, \\d+s ago)")
+			says := strings.ReplaceAll(r.says, "SINCE", "( since YYYY, for [0-9dhms]+|, which asked for it at YYYY, [0-9dhms]+ ago)")
 			says = strings.ReplaceAll(says, "YYYY", `2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 			status, stdout, stderr := runUntilItSays(t, regexp.MustCompile(says), c.URLs(), line(r.name, r.flags, "echo", "no")...)
 			assert.Equal(t, r.want, status)
