@@ -133,6 +133,7 @@ func FuzzParseEndpoint(f *testing.F) {
 	}
 	f.Add("rediss://user:hunter2@[::1]:6379/7")
 	f.Add("rediss://host?cacert=a")
+	f.Add("rediss://host?servername=a")
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := parseEndpoint(text)
 		if err != nil {
@@ -149,7 +150,7 @@ func FuzzParseEndpoint(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is shown as %q, which is refused: %v", text, e.String(), err)
 		}
-		again.username, again.password, again.files = e.username, e.password, e.files // not shown
+		again.username, again.password, again.files, again.serverName = e.username, e.password, e.files, e.serverName // not shown
 		if again != e {
 			t.Fatalf("%q is shown as %q, which is another: %+v, not %+v", text, e.String(), again, e)
 		}
