@@ -127,6 +127,10 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 			rights = slices.DeleteFunc(rights, func(one string) bool { return one == right })
 			url := server.userWith(rights...)
 			_, d, text := consult(t, []string{url}, "--key-prefix", "app:", "--max-ttl", "1h")
+			if right == "+acl|dryrun" && loadsAll(&d.Nodes[0]) {
+				assert.Empty(t, d.Nodes[0].Findings, "it need not be asked what it loads")
+				return
+			}
 			require.NotEmpty(t, d.Nodes[0].Findings)
 			words := strings.Fields(d.Nodes[0].Rights)
 			require.Greater(t, len(words), 3, text)
