@@ -79,7 +79,8 @@ func (o *Operator) Init(ctx context.Context, force bool) error { return o.door.I
 // If readers hold the lock, it ends for all of them. The name of a semaphore is not that of its
 // permits, which have one each ([redlock.Lock.Name]).
 //
-// The log of the nodes gets an entry of it ([Operator.Log]).
+// The log of the nodes gets an entry of it ([Operator.Log]). If too few of them take the entry, the
+// lock is taken away all the same, and the error is nil.
 func (o *Operator) ForceUnlock(ctx context.Context, name string, seen ...string) error {
 	_, err := o.door.Force(ctx, name, "", seen)
 	return err

@@ -49,6 +49,7 @@ func TestForceUnlockTakesNothingButWhatWasSeen(t *testing.T) {
 	defer operator.Close()
 
 	require.ErrorIs(t, operator.ForceUnlock(t.Context(), "a", "another"), admin.ErrChanged)
+	require.ErrorIs(t, operator.ForceUnlock(t.Context(), "a", ""), admin.ErrChanged, "it was free when it was seen")
 	status, err := operator.Inspect(t.Context(), "a")
 	require.NoError(t, err)
 	assert.Equal(t, lock.Value(), status.Value)

@@ -41,7 +41,7 @@ type Knowledge struct {
 }
 
 // Judge decides whether a server votes by its marker, and what to write. It is the protocol of
-// internal/proof/search/memory, without the new cluster (census.go, beside).
+// internal/proof/search/memory, without the new cluster (../census.go).
 func (s Server) Judge(m record.Marker, v Knowledge) Judgement {
 	known, maxTTL := v.Known, v.MaxTTL
 	if m.State == record.MarkerLater {
@@ -70,8 +70,9 @@ func (s Server) Judge(m record.Marker, v Knowledge) Judgement {
 	return j
 }
 
-// Is reports whether the marker was written about this process. A server that does not say who it
-// Is might be any; and a marker whose writer could not say it is judged once it was watched.
+// Is reports whether the marker was written about this process. A server that does not identify
+// itself might be any process. A marker whose writer could not identify the server is judged once
+// the server was watched.
 func (s Server) Is(m record.Marker) bool { return s.RunID == m.RunID || !s.Named() || !m.Named() }
 
 // Named reports whether the server says who it is.
@@ -168,8 +169,8 @@ func (s Server) refresh(m record.Marker, maxTTL int64) *wire.Swap {
 	return &wire.Swap{Begin: record.WordActive, Rest: now.Rest()}
 }
 
-// TimeLeft returns how long it takes until a change may be made, or for who only looks, how long
-// the server would wait from that change on.
+// TimeLeft returns how long it takes until the change may be made. For a client that only looks, it
+// is at least how long the server would wait from the change on.
 func (j *Judgement) TimeLeft(now int64, looks bool) time.Duration {
 	var left int64
 	if j.Change != nil {
