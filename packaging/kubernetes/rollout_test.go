@@ -158,9 +158,7 @@ func TestAMasterThatRestartsWithItsVolumeHasForgottenNothing(t *testing.T) {
 	l := w.program()
 	lock, err := l.Lock(t.Context(), "x", redlock.WithoutRenewal())
 	require.NoError(t, err)
-	w.take(2)
-	require.NoError(t, w.pods[2].Restart())
-	cluster.Eventually(t, w.maxTTL/2, func() string {
+	remembers := func() string {
 		status, err := admin.Of(l).Inspect(t.Context(), "x")
 		if err != nil {
 			return err.Error()
@@ -169,7 +167,11 @@ func TestAMasterThatRestartsWithItsVolumeHasForgottenNothing(t *testing.T) {
 			return fmt.Sprintf("it has %q and votes: %v, %v", node.Value, node.Err, l.Stats().Nodes[2].Barred)
 		}
 		return ""
-	})
+	}
+	cluster.Eventually(t, w.maxTTL/2, remembers) // two masters are enough for Lock
+	w.take(2)
+	require.NoError(t, w.pods[2].Restart())
+	cluster.Eventually(t, w.maxTTL/2, remembers)
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
