@@ -49,10 +49,18 @@ var foreignPauses = []struct {
 }
 
 const (
-	mixedTime    = 10 * time.Second
 	mixedWorkers = 4 // of each side
 	mixedWait    = 3 * time.Second
 )
+
+// mixedTime returns for how long a fleet works. In 10 s, the share of ours scatters too much for
+// the bounds where a foreign client is seen late, as beside the libraries that pause for longer.
+func mixedTime() time.Duration {
+	if thorough() {
+		return 20 * time.Second
+	}
+	return 10 * time.Second
+}
 
 func TestOursAndOtherClientsShareALock(t *testing.T) {
 	t.Parallel()
@@ -68,13 +76,13 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 				t.Run(fmt.Sprintf("%d nodes, %s, %s first", nodes, foreign.name, first), func(t *testing.T) {
 					t.Parallel()
 					inBubble(t, nodes, func(t *testing.T, c *cluster) {
-						m := &mixedFleet{cluster: c, pause: foreign.pause, until: time.Now().Add(mixedTime)}
+						m := &mixedFleet{cluster: c, pause: foreign.pause, until: time.Now().Add(mixedTime())}
 						m.run(first == "ours")
 						share := float64(m.ours.holds) / float64(m.ours.holds+m.theirs.holds)
 						t.Logf("ours: %v; theirs: %v; share %.2f", &m.ours, &m.theirs, share)
 						assert.GreaterOrEqual(t, share, 0.25)
 						assert.LessOrEqual(t, m.ours.longest, mixedWait)
-						if nodes <= 2 || first == "theirs" {
+						if nodes == 1 || first == "theirs" {
 							assert.LessOrEqual(t, share, 0.75)
 						} // else ours have the lock to themselves until a foreign client is seen
 					})
