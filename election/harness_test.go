@@ -16,7 +16,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -34,7 +34,7 @@ var ctx = context.Background()
 type world struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	servers fake.Cluster
+	servers fakeredis.Cluster
 
 	mu     sync.Mutex // guards the field below
 	stints []*stint   // in the order in which they began
@@ -50,7 +50,7 @@ type stint struct {
 
 func inBubble(t *testing.T, test func(w *world)) {
 	t.Helper()
-	fake.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
+	fakeredis.InBubble(t, 3, func(t *testing.T, clk *clocktest.Clock, servers fakeredis.Cluster) {
 		w := &world{t: t, clock: clk, servers: servers}
 		for _, server := range servers {
 			server.Delay(func() time.Duration { return latency }, func() time.Duration { return latency })
@@ -61,7 +61,7 @@ func inBubble(t *testing.T, test func(w *world)) {
 
 // cable connects one Locker to the servers.
 type cable struct {
-	servers fake.Cluster
+	servers fakeredis.Cluster
 
 	mu    sync.Mutex // guards the fields below
 	cut   bool

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/ledger"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -112,7 +112,7 @@ func TestACandidateWaitsForMastersThatRecordNothingForNow(t *testing.T) {
 func TestACandidateLeadsOnceItsTermIsOnRecord(t *testing.T) {
 	inBubble(t, func(w *world) {
 		for _, server := range w.servers[:2] {
-			server.OnCommand(func(c fake.Command) {
+			server.OnCommand(func(c fakeredis.Command) {
 				if slices.Contains(c.Args, "256") { // the request to record
 					go server.Mute(true)
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -32,7 +32,7 @@ func TestNoErrorMatchesAnotherButTheReasonsToRefuseAServer(t *testing.T) {
 }
 
 func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
-	fake.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fake.Cluster) {
+	fakeredis.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fakeredis.Cluster) {
 		server := nodes[0]
 		server.Stop()
 		server.ReplyRaw(func(cmd []string) []byte {

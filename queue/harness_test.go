@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
@@ -34,14 +34,14 @@ const (
 type world struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	store   *fake.Node
-	masters fake.Cluster
+	store   *fakeredis.Node
+	masters fakeredis.Cluster
 }
 
-// inBubble runs a test in virtual time (see [fake.InBubble]), with a queue of these options.
+// inBubble runs a test in virtual time (see [fakeredis.InBubble]), with a queue of these options.
 func inBubble(t *testing.T, test func(w *world, q *user), opts ...queue.Option) {
 	t.Helper()
-	fake.InBubble(t, 4, func(t *testing.T, clk *clocktest.Clock, nodes fake.Cluster) {
+	fakeredis.InBubble(t, 4, func(t *testing.T, clk *clocktest.Clock, nodes fakeredis.Cluster) {
 		w := &world{t: t, clock: clk, store: nodes[3], masters: nodes[:3]}
 		test(w, w.queue(opts...))
 	})
@@ -158,7 +158,7 @@ func (w *world) do(name string, args ...any) any {
 // by itself.
 func (w *world) atScript(nth int, f func()) {
 	var ran atomic.Int32
-	w.store.OnCommand(func(c fake.Command) {
+	w.store.OnCommand(func(c fakeredis.Command) {
 		if c.Args[0] == "EVALSHA" && int(ran.Add(1)) == nth {
 			f()
 		}
@@ -199,7 +199,7 @@ func idsOf(tasks []queue.Task) (ids []string) {
 	return ids
 }
 
-var settle = fake.Settle
+var settle = fakeredis.Settle
 
 // workers is a Run in the background.
 type workers struct {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
@@ -99,7 +99,7 @@ func TestEachTaskIsPoppedAtMostOnceWhateverIsLost(t *testing.T) {
 	seed := rand.Uint64()
 	var past history.Recorder
 	inBubble(t, func(w *world, _ *user) {
-		for _, node := range append(fake.Cluster{w.store}, w.masters...) {
+		for _, node := range append(fakeredis.Cluster{w.store}, w.masters...) {
 			delay := func() time.Duration { return rand.N(2 * time.Millisecond) }
 			node.Delay(delay, delay)
 		}

@@ -15,17 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/fence"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 func TestAStoreThatIsAwayFailsCallsInTime(t *testing.T) {
-	for fault, harm := range map[string]func(store *fake.Node){
-		"killed":  (*fake.Node).Kill,
-		"stopped": (*fake.Node).Stop,
-		"mute":    func(store *fake.Node) { store.Mute(true) },
+	for fault, harm := range map[string]func(store *fakeredis.Node){
+		"killed":  (*fakeredis.Node).Kill,
+		"stopped": (*fakeredis.Node).Stop,
+		"mute":    func(store *fakeredis.Node) { store.Mute(true) },
 	} {
 		for name, operation := range operations {
 			t.Run(fault+"/"+name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestTheStoreKeepsTheNewestFenceExactly(t *testing.T) {
 		w.do("SET", fenceKey, lock.Fence())
 		q.add(0, "a")
 		value, left, _ := w.store.Get(fenceKey)
-		assert.Equal(t, fake.NoExpiry, left, "a stale holder may come at any time")
+		assert.Equal(t, fakeredis.NoExpiry, left, "a stale holder may come at any time")
 		n, err := strconv.ParseInt(value, 10, 64)
 		require.NoError(t, err)
 		assert.Greater(t, n, lock.Fence())

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -45,7 +45,7 @@ func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 }
 
 func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
-	for name, fault := range map[string]func(*fake.Node){
+	for name, fault := range map[string]func(*fakeredis.Node){
 		"killed": kill, "stopped": stop, "muted": mute, "one-way": deafen, "slow": delaying(0, 200*time.Millisecond),
 	} {
 		for _, when := range []int{0, 10} {
@@ -112,9 +112,9 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 	} {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			l := c.locker()
-			fail := func(n *fake.Node) { n.RefuseWith(words, "SET", "EVALSHA", "EVAL") }
+			fail := func(n *fakeredis.Node) { n.RefuseWith(words, "SET", "EVALSHA", "EVAL") }
 			if words == "WRONGTYPE" { // the servers' answers to the release tell such a key from a lock
-				fail = func(n *fake.Node) { n.Do(t, "ZADD", "a", 1, "x") }
+				fail = func(n *fakeredis.Node) { n.Do(t, "ZADD", "a", 1, "x") }
 			}
 			c.each(fail, 0, 1)
 			c.unlock(c.lock(l, "a")) // the other nodes decide
@@ -132,13 +132,13 @@ func TestAMissingRightSaysWhoKnowsIt(t *testing.T) {
 	const hint = "(`redlock doctor` says what to allow)"
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		c.each(func(n *fake.Node) {
+		c.each(func(n *fakeredis.Node) {
 			n.RefuseWith("ERR The user executing the script can't run this command or subcommand", "TIME")
 		})
 		_, err := l.TryLock(ctx, "a", redlock.WithFencing())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, hint)
-		c.each((*fake.Node).Close)
+		c.each((*fakeredis.Node).Close)
 		_, err = l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.NotContains(t, err.Error(), hint)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -60,7 +60,7 @@ type adoption struct {
 }
 
 // ofThree does something to three of five nodes.
-func ofThree(do func(*fake.Node)) func(*adoption) {
+func ofThree(do func(*fakeredis.Node)) func(*adoption) {
 	return func(a *adoption) {
 		for i := range 3 {
 			do(a.servers[(i+a.k)%5])
@@ -99,11 +99,11 @@ var endings = []ending{
 	{name: "close and fencing", before: counterAhead, cut: closes, opts: []redlock.LockOption{redlock.WithFencing()}},
 	{name: "context", cut: cancels},
 	{name: "context and fencing", before: counterAhead, cut: cancels, opts: []redlock.LockOption{redlock.WithFencing()}},
-	{name: "replies lost, and context", before: ofThree(func(n *fake.Node) { n.LoseReplies(1) }), cut: cancels},
-	{name: "requests lost", before: ofThree(func(n *fake.Node) { n.LoseRequests(1) })},
-	{name: "replies lost", before: ofThree(func(n *fake.Node) { n.LoseReplies(1) })},
+	{name: "replies lost, and context", before: ofThree(func(n *fakeredis.Node) { n.LoseReplies(1) }), cut: cancels},
+	{name: "requests lost", before: ofThree(func(n *fakeredis.Node) { n.LoseRequests(1) })},
+	{name: "replies lost", before: ofThree(func(n *fakeredis.Node) { n.LoseReplies(1) })},
 	{name: "nodes silent", cut: ofThree(deafen), after: ofThree(undeaf)},
-	{name: "connections break", cut: ofThree((*fake.Node).Disconnect)},
+	{name: "connections break", cut: ofThree((*fakeredis.Node).Disconnect)},
 	{name: "too little validity", opts: []redlock.LockOption{
 		redlock.WithTTL(100 * time.Millisecond), redlock.WithMinValidity(96 * time.Millisecond), redlock.WithFencing(),
 	}},

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -207,9 +207,9 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 // A client with another number gets slots at masters that forgot, or missed the acquisition, before
 // it is refused. They go back to the right number as the holder renews.
 func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
-	for name, away := range map[string]func(*fake.Node){
-		"forgot": func(n *fake.Node) { n.Restart(false) },
-		"missed": func(n *fake.Node) { n.Expire("s#1"); n.Expire("redquorum:permits:s") },
+	for name, away := range map[string]func(*fakeredis.Node){
+		"forgot": func(n *fakeredis.Node) { n.Restart(false) },
+		"missed": func(n *fakeredis.Node) { n.Expire("s#1"); n.Expire("redquorum:permits:s") },
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
 			l := c.renewing()

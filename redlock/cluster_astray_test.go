@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -126,7 +126,7 @@ func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 		l := c.among([]int{0, 1, 2, 3, 4})
 		c.unlock(c.lock(l, "a"))
 		c.founded(3, 5)
-		c.each((*fake.Node).Disconnect, 3, 4)
+		c.each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -142,7 +142,7 @@ func TestAConflictDoesNotEndWhileTheOtherClusterIsSlow(t *testing.T) {
 		l := c.among([]int{0, 1, 2, 3, 4})
 		c.unlock(c.lock(l, "a"))
 		c.founded(3, 5)
-		c.each((*fake.Node).Disconnect, 3, 4)
+		c.each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
 		c.each(delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
 		for range 1000 {

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -199,7 +199,7 @@ func (c *cluster) dying(change change, one bool) {
 	dead := make([]atomic.Bool, len(c.servers))
 	var accepted atomic.Int32
 	for i, server := range c.servers {
-		server.OnChange(func(change fake.Change) {
+		server.OnChange(func(change fakeredis.Change) {
 			lines := strings.Split(change.New, "\n")
 			if change.Key != membersKey || len(lines) < 4 {
 				return
@@ -217,7 +217,7 @@ func (c *cluster) dying(change change, one bool) {
 	operator := c.among([]int{0, 1, 2}, c.sparing(dead))
 	require.Error(c.t, change(admin.Of(operator).Cluster(), c.within(30*time.Second)))
 	require.GreaterOrEqual(c.t, accepted.Load(), int32(2))
-	c.each(func(n *fake.Node) { n.OnChange(nil) })
+	c.each(func(n *fakeredis.Node) { n.OnChange(nil) })
 }
 
 // Two of three do not get the first request to accept: they are asked again before anybody is told.
@@ -229,13 +229,13 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 		var accepted [3]atomic.Bool
 		var lost atomic.Bool
 		for i, server := range c.servers[:3] {
-			server.OnChange(func(change fake.Change) {
+			server.OnChange(func(change fakeredis.Change) {
 				lines := strings.Split(change.New, "\n")
 				switch {
 				case change.Key == membersKey && strings.HasPrefix(lines[1], "1.") && lines[3] != "-":
 					accepted[i].Store(true)
 					if i == 0 && !lost.Swap(true) {
-						time.AfterFunc(time.Millisecond, func() { c.each((*fake.Node).Disconnect, 1, 2) })
+						time.AfterFunc(time.Millisecond, func() { c.each((*fakeredis.Node).Disconnect, 1, 2) })
 					}
 				case strings.Contains(change.New, " version=2."):
 					assert.True(t, accepted[1].Load() || accepted[2].Load(), "a minority accepted what master %d is told", i)
@@ -243,7 +243,7 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 			})
 		}
 		c.change(operator, setMaxTTL(maxTTL/2))
-		c.each(func(n *fake.Node) { n.OnChange(nil) })
+		c.each(func(n *fakeredis.Node) { n.OnChange(nil) })
 		assert.Equal(t, 3, c.told(2))
 	})
 }
@@ -330,7 +330,7 @@ func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		c.grown()
 		l := c.among([]int{0, 1, 2})
-		c.each(func(n *fake.Node) { n.Restart(false) }, 0, 1)
+		c.each(func(n *fakeredis.Node) { n.Restart(false) }, 0, 1)
 		time.Sleep(3 * maxTTL)
 		c.change(l, add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
@@ -469,7 +469,7 @@ func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 			return c.among(which, c.sparing(dead), redlock.WithMaxTTL(time.Hour))
 		}
 		operator, l := list(0, 1, 2), list(0, 1, 2)
-		c.servers[2].OnChange(func(fake.Change) { dead[2].Store(true) }) // it is asked nothing more
+		c.servers[2].OnChange(func(fakeredis.Change) { dead[2].Store(true) }) // it is asked nothing more
 		require.Error(t, setMaxTTL(3*maxTTL)(admin.Of(operator).Cluster(), c.within(5*time.Second)))
 		assert.Equal(t, 2, c.told(2))
 		longer := redlock.WithTTL(3 * maxTTL)

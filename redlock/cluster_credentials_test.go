@@ -10,7 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -18,7 +18,7 @@ import (
 // heardPassword returns the nodes that were sent a password.
 func (c *cluster) heardPassword() (nodes []int) {
 	for i, server := range c.servers {
-		if slices.ContainsFunc(server.Commands(), func(cmd fake.Command) bool { return cmd.Args[0] == "AUTH" }) {
+		if slices.ContainsFunc(server.Commands(), func(cmd fakeredis.Command) bool { return cmd.Args[0] == "AUTH" }) {
 			nodes = append(nodes, i)
 		}
 	}

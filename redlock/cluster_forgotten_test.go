@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -102,7 +102,7 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 	forgotten(t, func(t *testing.T, c *cluster, since string) {
 		var promised atomic.Int32
 		for _, server := range c.servers[:3] {
-			server.OnChange(func(change fake.Change) {
+			server.OnChange(func(change fakeredis.Change) {
 				if change.Key != membersKey || strings.Contains(change.New, "\n1.ballot 1\n") || promised.Add(1) != 3 {
 					return
 				}

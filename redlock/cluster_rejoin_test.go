@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -24,20 +24,20 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 	for name, forget := range map[string]struct {
 		masters []int
 		same    bool // the cluster is
-		how     func(*fake.Node)
+		how     func(*fakeredis.Node)
 	}{
 		"one":               {[]int{1}, true, empty},
 		"two":               {[]int{0, 2}, true, empty},
 		"three":             {[]int{0, 1, 2}, false, empty},
-		"one, old snapshot": {[]int{1}, true, (*fake.Node).RestartFromSnapshot},
-		"two, old snapshot": {[]int{0, 1}, true, (*fake.Node).RestartFromSnapshot},
+		"one, old snapshot": {[]int{1}, true, (*fakeredis.Node).RestartFromSnapshot},
+		"two, old snapshot": {[]int{0, 1}, true, (*fakeredis.Node).RestartFromSnapshot},
 	} {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
 			c.grown()
 			l := c.among([]int{0, 1, 2})
 			before, err := admin.Of(l).Cluster().Members(ctx)
 			require.NoError(t, err)
-			c.each((*fake.Node).Save)
+			c.each((*fakeredis.Node).Save)
 			c.lock(l, "held")
 			settle()
 			c.each(forget.how, forget.masters...)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -148,7 +148,7 @@ func TestWhoMayNotReadTheListOfMembersCountsByItsOwn(t *testing.T) {
 		l := c.among([]int{0, 1, 2})
 		c.unlock(c.lock(l, "a"))
 		assert.Empty(t, l.Stats().Cluster)
-		c.each(func(n *fake.Node) { n.ReplyRaw(nil); n.Disconnect() }, 0, 1)
+		c.each(func(n *fakeredis.Node) { n.ReplyRaw(nil); n.Disconnect() }, 0, 1)
 		time.Sleep(time.Second)
 		c.unlock(c.lock(l, "a"))
 		assert.Equal(t, "C", l.Stats().Cluster, "it may read the list now")

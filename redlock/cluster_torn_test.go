@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/door"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -51,11 +51,11 @@ func TestMastersThatLostAPartOfTheirKeysFindTheirWayBack(t *testing.T) {
 						text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
 						believed := strings.Join(strings.Fields(text)[:2], " ")
 						tear(c, i)
-						c.servers[i].OnChange(func(change fake.Change) {
+						c.servers[i].OnChange(func(change fakeredis.Change) {
 							assert.False(t, change.Key == pipeline.MemoryKey && strings.HasPrefix(change.New, believed), "it is believed: %s", change.New)
 						})
 					}
-					c.each((*fake.Node).Disconnect, 0, 1, 2)
+					c.each((*fakeredis.Node).Disconnect, 0, 1, 2)
 					l := before
 					if !knew {
 						l = c.among([]int{0, 1, 2})

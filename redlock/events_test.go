@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -125,7 +125,7 @@ func TestHookTellsWhyALockIsStillWaitedFor(t *testing.T) {
 		require.NoError(t, l.Ready(ctx))
 		require.NoError(t, l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return nil }))
 		assert.Empty(t, d.take(), "not waited for")
-		c.each(func(n *fake.Node) { n.RefuseWith("OOM command not allowed", "set", "evalsha", "eval") })
+		c.each(func(n *fakeredis.Node) { n.RefuseWith("OOM command not allowed", "set", "evalsha", "eval") })
 		_, err := l.Lock(c.within(5*time.Second), "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		failures := d.take()
@@ -280,7 +280,7 @@ func TestHooksAndStatsTellEveryRoundOfAWaiter(t *testing.T) {
 			}}))
 			var asked [3]atomic.Int64
 			for i, server := range c.servers {
-				server.OnCommand(func(cmd fake.Command) {
+				server.OnCommand(func(cmd fakeredis.Command) {
 					if words := strings.Join(cmd.Args, " "); strings.Contains(words, " a ") && (cmd.Args[0] == "SET" || len(cmd.Args) > 8) {
 						asked[i].Add(1)
 					}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -164,8 +164,8 @@ func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 			lock := c.lock(l, "a")
 			settle()
 			done := lock.Done()
-			c.each(func(n *fake.Node) {
-				n.OnChange(func(fake.Change) {
+			c.each(func(n *fakeredis.Node) {
+				n.OnChange(func(fakeredis.Change) {
 					select {
 					case <-done:
 					default:
@@ -244,8 +244,8 @@ func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 
 // The nodes may not have the longer TTL, so renewal must come before the current validity ends.
 func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
-	refuse := func(n *fake.Node) { n.RefuseWith("LOADING as after a restart", "EVALSHA") }
-	accept := func(n *fake.Node) { n.RefuseWith("") }
+	refuse := func(n *fakeredis.Node) { n.RefuseWith("LOADING as after a restart", "EVALSHA") }
+	accept := func(n *fakeredis.Node) { n.RefuseWith("") }
 	for _, away := range []absence{{"mute", mute, unmute}, {"loading", refuse, accept}} {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
 			lock := c.lock(c.renewing(redlock.WithTTL(2*time.Second)), "a")

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -160,7 +160,7 @@ func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 		settle()
 		ahead := c.clock.Wall().Add(5 * time.Second).UnixMicro()
 		c.do(0, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
-		c.each(func(n *fake.Node) { n.Delay(func() time.Duration { return 10 * time.Millisecond }, nil) })
+		c.each(func(n *fakeredis.Node) { n.Delay(func() time.Duration { return 10 * time.Millisecond }, nil) })
 		time.AfterFunc(15*time.Millisecond, func() { // the raise is on its way
 			assert.Equal(t, ahead+1, c.fences("a")[0])
 			c.servers[1].Delay(nil, nil)
@@ -177,7 +177,7 @@ func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
 		l := c.locker(redlock.WithFencing())
 		last := c.fenced(l, 0)
 		for range 3 {
-			c.each((*fake.Node).FlushAll)
+			c.each((*fakeredis.Node).FlushAll)
 			time.Sleep(2 * time.Minute) // longer than the quarantine
 			last = c.fenced(l, last)
 		}
@@ -325,11 +325,11 @@ func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
 func TestTokensAreInOrderWhenAllClocksAreSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker(redlock.WithFencing())
-		c.each(func(n *fake.Node) { n.SetClock(time.Hour, 1) })
+		c.each(func(n *fakeredis.Node) { n.SetClock(time.Hour, 1) })
 		last := c.fenced(l, 0)
 		c.servers[2].Kill()
 		last = max(last, c.fenced(l, 0))
-		c.each(func(n *fake.Node) { n.SetClock(0, 1) })
+		c.each(func(n *fakeredis.Node) { n.SetClock(0, 1) })
 		c.servers[2].Restart(true)
 		time.Sleep(time.Second)
 		for i := range 10 {

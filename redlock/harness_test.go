@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -40,11 +40,11 @@ func TestMain(m *testing.M) {
 type cluster struct {
 	t       *testing.T
 	clock   *clocktest.Clock
-	servers fake.Cluster
+	servers fakeredis.Cluster
 	calls   sync.WaitGroup // in the background
 }
 
-// inBubble runs a test in virtual time, on masters that vote (see [fake.InBubble]).
+// inBubble runs a test in virtual time, on masters that vote (see [fakeredis.InBubble]).
 func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	inYoungBubble(t, nodes, func(t *testing.T, c *cluster) {
@@ -76,7 +76,7 @@ func (c *cluster) instantly() {
 // inYoungBubble is inBubble with masters that no client has seen yet.
 func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	fake.InBubble(t, nodes, func(t *testing.T, clk *clocktest.Clock, servers fake.Cluster) {
+	fakeredis.InBubble(t, nodes, func(t *testing.T, clk *clocktest.Clock, servers fakeredis.Cluster) {
 		for _, server := range servers {
 			server.Delay(transit, transit)
 		}
@@ -186,7 +186,7 @@ func (c *cluster) holders(key string) (values []string) {
 }
 
 // each does something to some nodes, to all where none are named.
-func (c *cluster) each(act func(*fake.Node), which ...int) {
+func (c *cluster) each(act func(*fakeredis.Node), which ...int) {
 	for i, server := range c.servers {
 		if len(which) == 0 || slices.Contains(which, i) {
 			act(server)
@@ -196,19 +196,19 @@ func (c *cluster) each(act func(*fake.Node), which ...int) {
 
 // What each does to a node.
 var (
-	kill    = (*fake.Node).Kill
-	stop    = (*fake.Node).Stop
-	resume  = (*fake.Node).Continue
-	restart = func(n *fake.Node) { n.Restart(true) } // with its keys
-	mute    = func(n *fake.Node) { n.Mute(true) }
-	unmute  = func(n *fake.Node) { n.Mute(false) }
-	deafen  = func(n *fake.Node) { n.MuteReplies(true) } // it runs what it is sent, and nobody hears of it
-	undeaf  = func(n *fake.Node) { n.MuteReplies(false) }
+	kill    = (*fakeredis.Node).Kill
+	stop    = (*fakeredis.Node).Stop
+	resume  = (*fakeredis.Node).Continue
+	restart = func(n *fakeredis.Node) { n.Restart(true) } // with its keys
+	mute    = func(n *fakeredis.Node) { n.Mute(true) }
+	unmute  = func(n *fakeredis.Node) { n.Mute(false) }
+	deafen  = func(n *fakeredis.Node) { n.MuteReplies(true) } // it runs what it is sent, and nobody hears of it
+	undeaf  = func(n *fakeredis.Node) { n.MuteReplies(false) }
 )
 
 // delaying lets requests and replies of a node take that long.
-func delaying(request, reply time.Duration) func(*fake.Node) {
-	return func(n *fake.Node) {
+func delaying(request, reply time.Duration) func(*fakeredis.Node) {
+	return func(n *fakeredis.Node) {
 		n.Delay(func() time.Duration { return request }, func() time.Duration { return reply })
 	}
 }
@@ -219,13 +219,13 @@ func (c *cluster) slow(roundTrip time.Duration) { c.each(delaying(roundTrip/2, r
 // set writes a key on some nodes, on all where none are named.
 func (c *cluster) set(key, value string, life time.Duration, which ...int) {
 	c.t.Helper()
-	c.each(func(n *fake.Node) { n.Do(c.t, "SET", key, value, "PX", life.Milliseconds()) }, which...)
+	c.each(func(n *fakeredis.Node) { n.Do(c.t, "SET", key, value, "PX", life.Milliseconds()) }, which...)
 }
 
 // del deletes a key on some nodes, on all where none are named.
 func (c *cluster) del(key string, which ...int) {
 	c.t.Helper()
-	c.each(func(n *fake.Node) { n.Do(c.t, "DEL", key) }, which...)
+	c.each(func(n *fakeredis.Node) { n.Do(c.t, "DEL", key) }, which...)
 }
 
 // lock acquires a lock that must be free.
@@ -355,7 +355,7 @@ func (c *cluster) proofs() int {
 	return c.count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
 }
 
-var settle = fake.Settle
+var settle = fakeredis.Settle
 
 var ctx = context.Background()
 

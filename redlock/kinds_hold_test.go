@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -77,14 +77,14 @@ func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 }
 
 // mishaps are what may become of one node's part in an attempt.
-func mishaps() map[string]func(*fake.Node) {
-	return map[string]func(*fake.Node){
+func mishaps() map[string]func(*fakeredis.Node) {
+	return map[string]func(*fakeredis.Node){
 		"late":         delaying(900*time.Millisecond, 0),
 		"late answers": delaying(0, 900*time.Millisecond),
-		"lost answer":  func(n *fake.Node) { n.LoseReplies(1) },
-		"cut":          func(n *fake.Node) { n.CutAfterWrite(1) },
-		"cut answer":   func(n *fake.Node) { n.CutReply(2) },
-		"stopped": func(n *fake.Node) {
+		"lost answer":  func(n *fakeredis.Node) { n.LoseReplies(1) },
+		"cut":          func(n *fakeredis.Node) { n.CutAfterWrite(1) },
+		"cut answer":   func(n *fakeredis.Node) { n.CutReply(2) },
+		"stopped": func(n *fakeredis.Node) {
 			n.Stop()
 			time.AfterFunc(5*time.Second, n.Continue)
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -108,7 +108,7 @@ func onePermit(f func(*redlock.Semaphore, context.Context, ...redlock.LockOption
 // absence is a way for a node to be away.
 type absence struct {
 	how         string
-	leave, back func(*fake.Node)
+	leave, back func(*fakeredis.Node)
 }
 
 func absences() []absence {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -60,7 +60,7 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 	for i := range 200 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			delay := func() time.Duration { return rand.N(3 * time.Millisecond) }
-			c.each(func(n *fake.Node) {
+			c.each(func(n *fakeredis.Node) {
 				n.Delay(delay, delay)
 				if rand.N(4) == 0 {
 					n.CutAfterWrite(5 + rand.N(10))

@@ -16,7 +16,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -26,7 +26,7 @@ func inLongBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) 
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, clock: clocktest.New()}
 		for range nodes {
-			node := fake.New(c.clock, fake.WithoutCommandLog())
+			node := fakeredis.New(c.clock, fakeredis.WithoutCommandLog())
 			node.Delay(transit, transit)
 			t.Cleanup(node.Close)
 			c.servers = append(c.servers, node)

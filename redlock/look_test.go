@@ -11,8 +11,8 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -84,7 +84,7 @@ func TestALookWithFurtherRightsChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 				opts := []redlock.Option{redlock.WithQuarantine(mode), redlock.WithMaxTTL(maxTTL)}
-				refuse := func(text string) { c.each(func(n *fake.Node) { n.RefuseWith(text, "INFO") }) }
+				refuse := func(text string) { c.each(func(n *fakeredis.Node) { n.RefuseWith(text, "INFO") }) }
 				refuse("NOPERM")
 				l := c.renewing(opts...)
 				if mode == redlock.QuarantineAuto {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -48,7 +48,7 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 		"old snapshot, durable since":  func(c *cluster) { setDurable(c.servers[2]); c.servers[2].RestartFromSnapshot() },
 		"flush":                        func(c *cluster) { c.servers[2].FlushAll() },
 		"flush, twice":                 func(c *cluster) { c.servers[2].FlushAll(); time.Sleep(time.Second); c.servers[2].FlushAll() },
-		"replica of an empty one":      func(c *cluster) { c.replicate(2, fake.New(c.clock)) },
+		"replica of an empty one":      func(c *cluster) { c.replicate(2, fakeredis.New(c.clock)) },
 		"replica of another master":    func(c *cluster) { c.replicate(2, c.servers[0]) },
 		"replica of its own replica":   func(c *cluster) { c.servers[2].ReplicateFromSnapshot(); c.denied(2); c.servers[2].Promote() },
 		"replica, which it soon forgets": func(c *cluster) {
@@ -60,7 +60,7 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 		},
 		// Its uptime counts by a clock that is stepped before any client asks it.
 		"restart with an hour's uptime": func(c *cluster) { c.restartWithAStep(2) },
-		"another server, connections":   func(c *cluster) { c.swap(2, fake.New(c.clock)) },
+		"another server, connections":   func(c *cluster) { c.swap(2, fakeredis.New(c.clock)) },
 		"another server, old":           func(c *cluster) { c.servers[2].SwitchServer(time.Hour) },
 		"INFO denied after the restart": func(c *cluster) { c.deny(2, "INFO"); c.servers[2].Restart(false) },
 		"CONFIG denied as well":         func(c *cluster) { c.deny(2, "INFO", "CONFIG"); c.servers[2].RestartFromSnapshot() },
@@ -140,7 +140,7 @@ func (c *cluster) makesNoSecondHolder(forget func(c *cluster), knew bool, opts .
 
 // replicate makes a node a replica of another server for long enough to be noticed, and then a
 // master again.
-func (c *cluster) replicate(i int, other *fake.Node) {
+func (c *cluster) replicate(i int, other *fakeredis.Node) {
 	c.servers[i].ReplicateFrom(other)
 	time.Sleep(time.Second)
 	c.servers[i].Promote()
@@ -157,7 +157,7 @@ func (c *cluster) denied(int) {
 }
 
 // swap points an endpoint at another server. Connections to the old one end.
-func (c *cluster) swap(i int, other *fake.Node) {
+func (c *cluster) swap(i int, other *fakeredis.Node) {
 	old := c.servers[i]
 	c.t.Cleanup(other.Close)
 	c.servers[i] = other
@@ -169,12 +169,12 @@ func (c *cluster) deny(i int, commands ...string) {
 }
 
 // empty restarts a node without its keys.
-func empty(n *fake.Node) { n.Restart(false) }
+func empty(n *fakeredis.Node) { n.Restart(false) }
 
 // Whenever that is: the first patrol is due for an idle Locker, and later than a second after the
 // lock was acquired.
 func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T) {
-	for name, forget := range map[string]func(*fake.Node){"flush": (*fake.Node).FlushAll, "restart": empty} {
+	for name, forget := range map[string]func(*fakeredis.Node){"flush": (*fakeredis.Node).FlushAll, "restart": empty} {
 		for held := 100 * time.Millisecond; held < 6*time.Second; held += 700 * time.Millisecond {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
 				lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute)) // it is not renewed
@@ -198,7 +198,7 @@ func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testin
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		marker, _, _ := c.servers[3].Get(pipeline.MemoryKey)
 		c.do(3, "SET", pipeline.MemoryKey, strings.Replace(marker, "active", "lost until 1", 1))
-		c.servers[3].OnCommand(func(command fake.Command) {
+		c.servers[3].OnCommand(func(command fakeredis.Command) {
 			if slices.Contains(command.Args, pipeline.MemoryKey) && slices.Contains(command.Args, "active") {
 				deafen(c.servers[3]) // nobody hears that it votes now
 			}
@@ -278,7 +278,7 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 
 func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 	setClocks := func(by time.Duration) func(*cluster) {
-		return func(c *cluster) { c.each(func(n *fake.Node) { n.SetClock(by, 1) }) }
+		return func(c *cluster) { c.each(func(n *fakeredis.Node) { n.SetClock(by, 1) }) }
 	}
 	for name, test := range map[string]struct {
 		before func(c *cluster) // the client meets them
@@ -301,7 +301,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 			says: "it lost its keys, or was replaced, and may have forgotten locks",
 		},
 		"masters that were all flushed": {
-			known: func(c *cluster) { c.each((*fake.Node).FlushAll) }, votes: maxTTL,
+			known: func(c *cluster) { c.each((*fakeredis.Node).FlushAll) }, votes: maxTTL,
 			says: "it is not known yet whether it remembers", // the vote comes with the news
 		},
 		"a clock that is set back": {
@@ -351,8 +351,8 @@ func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 		c.servers[2].Restart(false)
 		time.Sleep(time.Second)
 		require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-		c.each(func(n *fake.Node) { n.ReplyRaw(nil) }) // clients may use the marker now
-		c.each((*fake.Node).Disconnect)
+		c.each(func(n *fakeredis.Node) { n.ReplyRaw(nil) }) // clients may use the marker now
+		c.each((*fakeredis.Node).Disconnect)
 		time.Sleep(3 * time.Second)
 		c.refused(lock, b)
 	})
@@ -369,7 +369,7 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 		lock := c.lock(a, "a", redlock.WithTTL(maxTTL))
 		settle()
 		c.del("a", 1) // as if n1 had never received it
-		other := fake.New(c.clock)
+		other := fakeredis.New(c.clock)
 		c.swap(2, other)
 		c.admit(2, maxTTL)
 		marker, _, _ := other.Get(pipeline.MemoryKey)
@@ -390,7 +390,7 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.lock(c.renewing(), "a")
-		c.each((*fake.Node).DropBacklog)
+		c.each((*fakeredis.Node).DropBacklog)
 		c.lock(c.locker(), "b") // they are not taken for promoted replicas
 		time.Sleep(20 * time.Second)
 		require.NoError(t, lock.Err())
@@ -420,7 +420,7 @@ func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.renewing(redlock.WithMaxTTL(maxTTL))
 		lock := c.lock(l, "a", redlock.WithTTL(3*time.Second))
-		c.each(func(n *fake.Node) {
+		c.each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)
 			n.Do(t, "SET", pipeline.MemoryKey, marker+" later=1")
 		})
@@ -430,7 +430,7 @@ func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(ctx, 2*time.Minute)) // writes the markers
 		c.each(kill, 0)
 		c.servers[0].Restart(false)
-		c.each(func(n *fake.Node) {
+		c.each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)
 			assert.Contains(t, marker, " version=2.")
 			assert.Contains(t, marker, " later=1")
@@ -443,7 +443,7 @@ func TestWhoDoesNotKnowAFormatThatIsNeededChangesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		var before []string
-		c.each(func(n *fake.Node) {
+		c.each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)
 			before = append(before, marker+" later=1 needs=2")
 			n.Do(t, "SET", pipeline.MemoryKey, marker+" later=1 needs=2")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // A mixed fleet competes for one lock: workers of ours and of another Redlock library. Each worker
@@ -107,7 +107,7 @@ func mixedNodes() []int {
 
 func (m *mixedFleet) run(oursFirst bool) {
 	delay := func() time.Duration { return 50*time.Microsecond + rand.N(100*time.Microsecond) }
-	m.each(func(n *fake.Node) { n.Delay(delay, delay) })
+	m.each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
 	begin := []func(rng *rand.Rand){m.work, m.foreign}
 	if !oursFirst {
 		begin[0], begin[1] = begin[1], begin[0]

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -22,8 +22,8 @@ func (c *cluster) proofless() *cluster {
 }
 
 // forbidding denies the user a key on a server.
-func forbidding(key string) func(*fake.Node) {
-	return func(n *fake.Node) {
+func forbidding(key string) func(*fakeredis.Node) {
+	return func(n *fakeredis.Node) {
 		n.ReplyRaw(func(cmd []string) []byte {
 			if slices.Contains(cmd, key) {
 				return []byte("-NOPERM No permissions to access a key\r\n")

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -28,11 +28,11 @@ func TestTheReleaseOfAnAttemptSparesTheNextOneWithItsValue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.locker(redlock.WithNodeTimeout(50*time.Millisecond)), c.locker(redlock.WithNodeTimeout(50*time.Millisecond))
 		c.slow(20 * time.Millisecond)
-		c.each(func(n *fake.Node) {
+		c.each(func(n *fakeredis.Node) {
 			n.RefuseWith("NOPERM this user has no permissions to run the 'script|load' command", "SCRIPT")
 			n.RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
 		})
-		time.AfterFunc(15*time.Millisecond, func() { c.each(func(n *fake.Node) { n.RefuseWith("", "SET") }) })
+		time.AfterFunc(15*time.Millisecond, func() { c.each(func(n *fakeredis.Node) { n.RefuseWith("", "SET") }) })
 		held, err := a.Lock(ctx, "x", redlock.WithValue("handed over"), redlock.WithRetry(10*time.Millisecond, 10*time.Millisecond))
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
@@ -275,7 +275,7 @@ func TestAVoteThatWasHandedOverIsNotForgotten(t *testing.T) {
 		got := c.queue(k, l, redlock.WithTTL(time.Minute))
 		var once atomic.Bool
 		for i, server := range c.servers {
-			server.OnCommand(func(fake.Command) {
+			server.OnCommand(func(fakeredis.Command) {
 				if value, _, _ := server.Get(k.name); value != "" && value != holder.Value() && once.CompareAndSwap(false, true) {
 					off[i].Store(true)
 				}
@@ -301,7 +301,7 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 		got := c.queued(func() (*redlock.Lock, error) { return waits.Acquire(c.within(patience), redlock.WithTTL(time.Minute)) })
 		var once atomic.Bool
 		for i, server := range c.servers {
-			server.OnCommand(func(cmd fake.Command) {
+			server.OnCommand(func(cmd fakeredis.Command) {
 				value, _, _ := server.Get("s#1")
 				if strings.HasPrefix(cmd.Args[0], "EVAL") && value != "" && slices.Contains(cmd.Args, value) && once.CompareAndSwap(false, true) {
 					off[i].Store(true)
@@ -314,10 +314,10 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 
 // The last vote comes after the verdict: as an answer, or as none.
 func TestTheVotesOfALossAreThoseThatDecidedIt(t *testing.T) {
-	for name, last := range map[string]func(*fake.Node){"an answer": delaying(10*time.Millisecond, 0), "none": mute} {
+	for name, last := range map[string]func(*fakeredis.Node){"an answer": delaying(10*time.Millisecond, 0), "none": mute} {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 			lock := c.of(k, c.locker())
-			c.each(func(n *fake.Node) {
+			c.each(func(n *fakeredis.Node) {
 				for _, key := range n.Keys() {
 					if key != pipeline.MemoryKey && key != membersKey {
 						n.Do(t, "DEL", key)
@@ -419,11 +419,11 @@ func TestUnlockAgainTellsNoReleaseThatFailed(t *testing.T) {
 			}
 			lock := c.of(k, c.locker(), opts...)
 			settle()
-			c.each(func(n *fake.Node) {
+			c.each(func(n *fakeredis.Node) {
 				n.RefuseWith("NOPERM this user has no permissions to run the 'evalsha' command", "EVALSHA")
 			}, 1, 2)
 			require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
-			c.each(func(n *fake.Node) { n.RefuseWith("", "EVALSHA") }, 1, 2)
+			c.each(func(n *fakeredis.Node) { n.RefuseWith("", "EVALSHA") }, 1, 2)
 			for range 2 {
 				err := lock.Unlock(ctx)
 				if valued {

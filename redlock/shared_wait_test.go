@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -315,7 +315,7 @@ func TestAWriterIsServedBeforeLaterReadersHoweverTheReleaseTravels(t *testing.T)
 			writer := c.waiting(c.renewing(), "a")
 			reader := c.reading(c.renewing())
 			time.Sleep(3 * time.Second)
-			c.each(func(n *fake.Node) {
+			c.each(func(n *fakeredis.Node) {
 				var sent atomic.Bool
 				n.Delay(func() time.Duration {
 					if sent.CompareAndSwap(false, true) {

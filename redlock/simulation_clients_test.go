@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -36,7 +36,7 @@ type process struct {
 
 // newProcess makes a process without a Locker.
 func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
-	p := &process{sim: s, id: id, clock: s.clock, route: &route{sim: s, conns: make(map[int][]*fake.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
+	p := &process{sim: s, id: id, clock: s.clock, route: &route{sim: s, conns: make(map[int][]*fakeredis.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
 	if !s.faults.restarts && !s.kind.changes && rng.IntN(2) == 0 { // a counter that is lost, or a change, would be too much
 		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
 	}
@@ -111,7 +111,7 @@ type route struct {
 
 	mu    sync.Mutex // guards the fields below
 	cut   uint64     // a bit for each unreachable node
-	conns map[int][]*fake.Conn
+	conns map[int][]*fakeredis.Conn
 	held  bool        // nothing that the process writes is sent
 	all   []*heldConn // where that happens
 }
@@ -129,7 +129,7 @@ func (r *route) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.conns[i] = append(r.conns[i], conn.(*fake.Conn))
+	r.conns[i] = append(r.conns[i], conn.(*fakeredis.Conn))
 	if !r.sim.kind.changes {
 		return conn, nil
 	}
@@ -171,7 +171,7 @@ func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
 }
 
 // server returns the node that currently answers at an endpoint.
-func (s *simulation) server(i int) *fake.Node {
+func (s *simulation) server(i int) *fakeredis.Node {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
 	return s.servers[i]

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -43,15 +43,15 @@ type ill struct {
 }
 
 // Losses count when a message is lost.
-func later(act func(n *fake.Node, much int)) func(*simulation, *fault) bool {
+func later(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) bool {
 	return func(s *simulation, f *fault) bool { act(s.servers[f.target], f.much); return false }
 }
 
-func broken(act func(n *fake.Node, much int)) func(*simulation, *fault) bool {
+func broken(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) bool {
 	return func(s *simulation, f *fault) bool { act(s.servers[f.target], f.much); return !s.dead[f.target] }
 }
 
-func healed(act func(n *fake.Node)) func(*simulation, *fault) {
+func healed(act func(n *fakeredis.Node)) func(*simulation, *fault) {
 	return func(s *simulation, f *fault) { act(s.servers[f.target]) }
 }
 
@@ -88,35 +88,35 @@ var ills = []ill{
 		},
 	},
 	{
-		name: "loses requests", in: ifLosses, begin: later(func(n *fake.Node, much int) { n.LoseRequests(1 + much%2) }),
-		end: healed(func(n *fake.Node) { n.LoseRequests(0) }),
+		name: "loses requests", in: ifLosses, begin: later(func(n *fakeredis.Node, much int) { n.LoseRequests(1 + much%2) }),
+		end: healed(func(n *fakeredis.Node) { n.LoseRequests(0) }),
 	},
 	{
-		name: "loses replies", in: ifLosses, begin: later(func(n *fake.Node, much int) { n.LoseReplies(1 + much%2) }),
-		end: healed(func(n *fake.Node) { n.LoseReplies(0) }),
+		name: "loses replies", in: ifLosses, begin: later(func(n *fakeredis.Node, much int) { n.LoseReplies(1 + much%2) }),
+		end: healed(func(n *fakeredis.Node) { n.LoseReplies(0) }),
 	},
 	{
-		name: "cuts after a command", in: ifLosses, begin: later(func(n *fake.Node, much int) { n.CutAfterWrite(1 + much%5) }),
-		end: healed(func(n *fake.Node) { n.CutAfterWrite(0) }),
+		name: "cuts after a command", in: ifLosses, begin: later(func(n *fakeredis.Node, much int) { n.CutAfterWrite(1 + much%5) }),
+		end: healed(func(n *fakeredis.Node) { n.CutAfterWrite(0) }),
 	},
-	{name: "cuts a reply", in: ifLosses, begin: later((*fake.Node).CutReply)},
-	{name: "drops its connections", in: ifLosses, begin: broken(func(n *fake.Node, _ int) { n.Disconnect() })},
+	{name: "cuts a reply", in: ifLosses, begin: later((*fakeredis.Node).CutReply)},
+	{name: "drops its connections", in: ifLosses, begin: broken(func(n *fakeredis.Node, _ int) { n.Disconnect() })},
 	{
-		name: "mute", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.Mute(true) }),
-		end: healed(func(n *fake.Node) { n.Mute(false) }),
+		name: "mute", in: ifOutages, begin: broken(func(n *fakeredis.Node, _ int) { n.Mute(true) }),
+		end: healed(func(n *fakeredis.Node) { n.Mute(false) }),
 	},
 	{
-		name: "without replies", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.MuteReplies(true) }),
-		end: healed(func(n *fake.Node) { n.MuteReplies(false) }),
+		name: "without replies", in: ifOutages, begin: broken(func(n *fakeredis.Node, _ int) { n.MuteReplies(true) }),
+		end: healed(func(n *fakeredis.Node) { n.MuteReplies(false) }),
 	},
-	{name: "stopped", in: ifOutages, begin: broken(func(n *fake.Node, _ int) { n.Stop() }), end: healed((*fake.Node).Continue)},
+	{name: "stopped", in: ifOutages, begin: broken(func(n *fakeredis.Node, _ int) { n.Stop() }), end: healed((*fakeredis.Node).Continue)},
 	{name: "killed", in: ifOutages, begin: kills, end: comesBack},
 	{
 		name: "restarts empty", in: ifRestarts,
 		begin: forgets(func(s *simulation, f *fault) { s.down(f.target).Restart(false) }),
 	},
 	{ // a durable one never does: a disk that was rolled back looks just like one that was kept
-		name: "restarts from a snapshot", in: ifRestarts, begin: later(func(n *fake.Node, _ int) { n.Save() }),
+		name: "restarts from a snapshot", in: ifRestarts, begin: later(func(n *fakeredis.Node, _ int) { n.Save() }),
 		end: func(s *simulation, f *fault) {
 			if !s.keeping[f.target] && forgets(func(s *simulation, f *fault) { s.down(f.target).RestartFromSnapshot() })(s, f) {
 				s.injected.Add(1)
@@ -126,19 +126,19 @@ var ills = []ill{
 	{name: "is flushed", in: ifRestarts, begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].FlushAll() })},
 	{
 		name: "refuses commands", in: ifRefusals,
-		begin: broken(func(n *fake.Node, much int) {
+		begin: broken(func(n *fakeredis.Node, much int) {
 			n.RefuseWith("NOPERM this user has no permissions", refusable[much%len(refusable)]...)
 		}),
 		end: func(s *simulation, f *fault) { s.servers[f.target].RefuseWith("", refusable[f.much%len(refusable)]...) },
 	},
 	{name: "replaces its Locker", in: ifClosings, ofProcess: true, begin: replaces},
-	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: healed(func(n *fake.Node) { n.SetClock(0, 1) })},
+	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: healed(func(n *fakeredis.Node) { n.SetClock(0, 1) })},
 	{name: "wrong counter", ofOne: true, begin: hasWrongCounter},
 	{name: "all restart empty", begin: allRestartEmpty},
 	{name: "becomes durable", begin: forgets(becomesDurable)},
 	{name: "follows another", begin: forgets(followsAnother)},
 	{name: "follows another durably", begin: followsAnotherDurably},
-	{name: "is saved", begin: later(func(n *fake.Node, _ int) { n.Save() })},
+	{name: "is saved", begin: later(func(n *fakeredis.Node, _ int) { n.Save() })},
 	{name: "follows its replica", begin: followsItsReplica},
 	{name: "is replaced", begin: forgets(isReplaced)},
 	{name: "is switched", begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].SwitchServer(s.uptime()) })},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
@@ -80,7 +80,7 @@ type forced struct {
 type touch struct {
 	at     clock.Instant
 	node   int
-	change fake.Change
+	change fakeredis.Change
 	tenure *history.Hold
 }
 
@@ -275,12 +275,12 @@ func (j *judge) keeps(t *history.Hold, until clock.Instant) {
 }
 
 // watchForced has the judge look at what ForceUnlock does on a node.
-func (s *simulation) watchForced(i int, server *fake.Node) {
+func (s *simulation) watchForced(i int, server *fakeredis.Node) {
 	digest := wire.Force("", 0).Script.Digest()
 	var mu sync.Mutex // guards changes
-	var changes []fake.Change
+	var changes []fakeredis.Change
 	var at clock.Instant // of changes
-	server.OnChange(func(change fake.Change) {
+	server.OnChange(func(change fakeredis.Change) {
 		s.judge.replaces(change)
 		s.noteChange(i, change)
 		s.followsVersions(i, change)
@@ -294,7 +294,7 @@ func (s *simulation) watchForced(i int, server *fake.Node) {
 		}
 		changes = append(changes, change)
 	})
-	server.OnCommand(func(command fake.Command) {
+	server.OnCommand(func(command fakeredis.Command) {
 		if command.Args[0] != "EVALSHA" || command.Args[1] != digest {
 			return
 		}
@@ -314,7 +314,7 @@ func (s *simulation) watchForced(i int, server *fake.Node) {
 }
 
 // replaces notes that a key has another value.
-func (j *judge) replaces(change fake.Change) {
+func (j *judge) replaces(change fakeredis.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if change.New != "" {
@@ -344,7 +344,7 @@ func (j *judge) forcesReaders(name string, at clock.Instant) {
 }
 
 // touches records that a command replaced or deleted a key.
-func (j *judge) touches(node int, c fake.Change) {
+func (j *judge) touches(node int, c fakeredis.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := j.byValue[c.Old]

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -240,7 +240,7 @@ func (s *simulation) judgeChange(ctx context.Context, who string, rivals bool, e
 }
 
 // followsVersions fails if a master that remembers was told an older version than before.
-func (s *simulation) followsVersions(i int, c fake.Change) {
+func (s *simulation) followsVersions(i int, c fakeredis.Change) {
 	if c.Key != pipeline.MemoryKey {
 		return
 	}

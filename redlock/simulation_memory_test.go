@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -182,7 +182,7 @@ func (s *simulation) mayForget(i int) bool {
 
 // down kills a server and returns it. If nodes forget, that takes a short outage half of the time.
 // The caller restarts it.
-func (s *simulation) down(i int) *fake.Node {
+func (s *simulation) down(i int) *fakeredis.Node {
 	s.servers[i].Kill()
 	s.away()
 	return s.servers[i]
@@ -213,7 +213,7 @@ func becomesDurable(s *simulation, f *fault) {
 	server.Restart(false)
 }
 
-func setDurable(server *fake.Node) {
+func setDurable(server *fakeredis.Node) {
 	server.SetConfig("appendonly", "yes")
 	server.SetConfig("appendfsync", "always")
 	server.SetConfig("aof-load-truncated", "no")
@@ -257,7 +257,7 @@ func followsItsReplica(s *simulation, f *fault) bool {
 // started.
 func isReplaced(s *simulation, f *fault) {
 	i, old := f.target, s.servers[f.target]
-	server := s.newNode(fake.WithUptime(s.uptime()))
+	server := s.newNode(fakeredis.WithUptime(s.uptime()))
 	s.watchForced(i, server)
 	s.keeping[i] = s.rng.Float64() < s.kind.forgetful.durable
 	if s.keeping[i] {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -241,7 +241,7 @@ func (s *simulation) note(who, format string, args ...any) {
 }
 
 // noteChange notes that a node has another holder of a name.
-func (s *simulation) noteChange(node int, c fake.Change) {
+func (s *simulation) noteChange(node int, c fakeredis.Change) {
 	switch {
 	case s.small == nil || strings.HasPrefix(c.Key, "redquorum:"):
 	case c.New == "":

@@ -17,8 +17,8 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/redlock"
@@ -68,7 +68,7 @@ type simulation struct {
 
 	// Where masters forget.
 	mode  redlock.Quarantine // of all Lockers, unless they are mixed
-	spare *fake.Node         // an empty master of another cluster
+	spare *fakeredis.Node    // an empty master of another cluster
 	apart time.Duration      // by how much the clock of a node may be wrong
 }
 
@@ -173,7 +173,7 @@ func (s *simulation) nodes(members int) {
 		if how != nil && how.young {
 			up = 0
 		}
-		s.servers = append(s.servers, s.newNode(fake.WithUptime(up)))
+		s.servers = append(s.servers, s.newNode(fakeredis.WithUptime(up)))
 		s.slowDown(i, s.latency)
 		if how == nil {
 			continue
@@ -195,8 +195,8 @@ func (s *simulation) nodes(members int) {
 }
 
 // newNode starts a fake node that ends with the simulation.
-func (s *simulation) newNode(opts ...fake.Option) *fake.Node {
-	server := fake.New(s.clock, append(opts, fake.WithoutCommandLog())...)
+func (s *simulation) newNode(opts ...fakeredis.Option) *fakeredis.Node {
+	server := fakeredis.New(s.clock, append(opts, fakeredis.WithoutCommandLog())...)
 	s.t.Cleanup(server.Close)
 	return server
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -68,8 +68,8 @@ func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 		left := c.ending(func() error { _, err := b.Lock(leaving, "a"); return err })
 		time.Sleep(20 * time.Millisecond)
 		got := c.waiting(d, "a")
-		c.each(func(n *fake.Node) { // the vote is b's before b knows
-			n.OnCommand(func(command fake.Command) {
+		c.each(func(n *fakeredis.Node) { // the vote is b's before b knows
+			n.OnCommand(func(command fakeredis.Command) {
 				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
 					cancel()
 				}

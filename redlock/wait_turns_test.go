@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -100,7 +100,7 @@ func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 // quarantine is no pilot.
 func TestAPilotInTroubleDelaysWaitersOnce(t *testing.T) {
 	for name, test := range map[string]struct {
-		trouble         func(*fake.Node)
+		trouble         func(*fakeredis.Node)
 		lockers, rounds int
 		most            time.Duration
 	}{
@@ -134,7 +134,7 @@ func TestAShortStallDoesNotMakeClientsDisagreeOnThePilot(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		var stalled atomic.Bool
 		c.slow(time.Millisecond)
-		c.each(func(n *fake.Node) {
+		c.each(func(n *fakeredis.Node) {
 			n.Delay(nil, func() time.Duration {
 				if stalled.Load() {
 					return 100 * time.Millisecond
@@ -184,7 +184,7 @@ func (s spin) run(c *cluster, length time.Duration) (waits int, worst int64) {
 		vary = func(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 	}
 	delay := func() time.Duration { return vary(s.half) }
-	c.each(func(n *fake.Node) { n.Delay(delay, delay) })
+	c.each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
 	spinning, stop := context.WithTimeout(ctx, length+time.Minute) // no wait takes that long
 	defer stop()
 	var had atomic.Int64
@@ -262,7 +262,7 @@ func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 			lockers = append(lockers, c.renewing())
 		}
 		delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
-		c.each(func(n *fake.Node) { n.Delay(delay, delay) })
+		c.each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
 		over := make(chan error, waiters)
 		for _, l := range lockers {
 			go func() {

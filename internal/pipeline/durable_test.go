@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // makeDurable gives a server the settings with which a restart loses nothing.
-func makeDurable(server *fake.Node) {
+func makeDurable(server *fakeredis.Node) {
 	for parameter, value := range map[string]string{
 		"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no", "aof-load-truncated": "no",
 	} {

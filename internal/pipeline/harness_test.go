@@ -14,28 +14,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // harness is a node over a fake server, in virtual time.
 type harness struct {
 	t      *testing.T
 	clock  *clocktest.Clock
-	server *fake.Node
+	server *fakeredis.Node
 	node   *Node
 	dials  atomic.Int64
 }
 
-// inBubble runs a test in virtual time (see [fake.InBubble]).
+// inBubble runs a test in virtual time (see [fakeredis.InBubble]).
 func inBubble(t *testing.T, test func(h *harness), opts ...Option) {
 	t.Helper()
-	inBubbleOn(t, func(*fake.Node) {}, test, opts...)
+	inBubbleOn(t, func(*fakeredis.Node) {}, test, opts...)
 }
 
 // inBubbleOn is inBubble with a server that is prepared before the node dials it.
-func inBubbleOn(t *testing.T, prepare func(*fake.Node), test func(h *harness), opts ...Option) {
+func inBubbleOn(t *testing.T, prepare func(*fakeredis.Node), test func(h *harness), opts ...Option) {
 	t.Helper()
-	fake.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fake.Cluster) {
+	fakeredis.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fakeredis.Cluster) {
 		h := &harness{t: t, clock: clk, server: nodes[0]}
 		prepare(h.server)
 		h.node = h.newNode("fake:6379", opts...)
@@ -219,7 +219,7 @@ func batchOf(keys string) kind {
 }
 
 // replyTo makes a server send raw (if it is empty, nothing) as the reply to each command of a kind.
-func replyTo(server *fake.Node, of kind, raw string) {
+func replyTo(server *fakeredis.Node, of kind, raw string) {
 	server.ReplyRaw(func(cmd []string) []byte {
 		if of(cmd) {
 			return []byte(raw)
@@ -229,7 +229,7 @@ func replyTo(server *fake.Node, of kind, raw string) {
 }
 
 // acceptPassword makes a server take any password.
-func acceptPassword(server *fake.Node) { replyTo(server, named("AUTH"), "+OK\r\n") }
+func acceptPassword(server *fakeredis.Node) { replyTo(server, named("AUTH"), "+OK\r\n") }
 
 // executed returns the names of the commands that the server executed after the handshake.
 func (h *harness) executed() (names []string) {
@@ -261,7 +261,7 @@ func isTrial(args []string) bool {
 }
 
 // commandsOf returns the commands with that name that the server saw.
-func (h *harness) commandsOf(name string) (found []fake.Command) {
+func (h *harness) commandsOf(name string) (found []fakeredis.Command) {
 	for _, c := range h.server.Commands() {
 		if c.Args[0] == name {
 			found = append(found, c)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 func TestStoppedNodeCostsTheCallerItsDeadlineAndNoMore(t *testing.T) {
@@ -35,7 +35,7 @@ func TestStoppedNodeCostsTheCallerItsDeadlineAndNoMore(t *testing.T) {
 }
 
 func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
-	inBubbleOn(t, func(s *fake.Node) { s.Mute(true) }, func(h *harness) {
+	inBubbleOn(t, func(s *fakeredis.Node) { s.Mute(true) }, func(h *harness) {
 		r := h.command("SET", "k", "v").fails(Unsent, ErrTimeout)
 		assert.Equal(t, testDeadline, r.after)
 		assert.ErrorContains(t, r.err, "not connected yet")
@@ -72,7 +72,7 @@ func TestWithdrawnCallsEndAtOnceAndAreNotSentAnyMore(t *testing.T) {
 }
 
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
-	inBubbleOn(t, (*fake.Node).Kill, func(h *harness) {
+	inBubbleOn(t, (*fakeredis.Node).Kill, func(h *harness) {
 		first := h.command("PING") // waits for the first dial, which fails at once
 		assert.Zero(t, first.fails(Unsent, syscall.ECONNREFUSED).after)
 		stats := h.node.Stats()
@@ -244,7 +244,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		synctest.Wait()
 		assert.Zero(t, h.server.Connections())
 	})
-	inBubbleOn(t, func(s *fake.Node) { s.Mute(true) }, func(h *harness) {
+	inBubbleOn(t, func(s *fakeredis.Node) { s.Mute(true) }, func(h *harness) {
 		queued := h.command("PING") // during the dial
 		require.NoError(t, h.node.Close())
 		queued.fails(Unsent, ErrClosed)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // A stopped server still holds a SET of the connection that was given up, and runs it when it
@@ -64,7 +64,7 @@ func TestKeptCallGoesOutBeforeWhatWasQueuedBehindIt(t *testing.T) {
 		h.server.Stop() // a writer blocks when the buffer is full, and a dial waits
 		release := h.release("k")
 		for range 2 { // the server reads the first of them
-			h.command("ECHO", strings.Repeat("x", 2*fake.DefaultBuffer))
+			h.command("ECHO", strings.Repeat("x", 2*fakeredis.DefaultBuffer))
 		}
 		release.wait()
 		time.Sleep(testDeadline)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // prover is a waiter that receives proofs.
@@ -101,9 +101,9 @@ func TestAProofTellsWhatHasChanged(t *testing.T) {
 
 // A vote whose proof comes too late, or never, ends once.
 func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
-	for what, then := range map[string]func(*fake.Node){
-		"it comes late":             func(s *fake.Node) { s.Inject([]byte("$-1\r\n")) },
-		"the connection breaks":     (*fake.Node).Kill,
+	for what, then := range map[string]func(*fakeredis.Node){
+		"it comes late":             func(s *fakeredis.Node) { s.Inject([]byte("$-1\r\n")) },
+		"the connection breaks":     (*fakeredis.Node).Kill,
 		"it breaks by the deadline": nil,
 	} {
 		inBubble(t, func(h *harness) {
@@ -129,7 +129,7 @@ func TestAVoteWithoutItsProofHasAnUnknownFate(t *testing.T) {
 }
 
 func TestNothingIsProvenIfTheMemoryKeyIsForbidden(t *testing.T) {
-	forbid := func(s *fake.Node) { s.RefuseWith("NOPERM No permissions to access a key", "GET") }
+	forbid := func(s *fakeredis.Node) { s.RefuseWith("NOPERM No permissions to access a key", "GET") }
 	inBubbleOn(t, forbid, func(h *harness) {
 		h.up()
 		id, _ := h.node.Identity()

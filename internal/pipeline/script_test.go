@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // Errors of servers that cannot run scripts, or not for this user.
@@ -65,7 +65,7 @@ func TestServerThatCannotRunScriptsIsRefused(t *testing.T) {
 }
 
 // forbidLoading makes the node find out by NOSCRIPT that the server does not know a script.
-func forbidLoading(s *fake.Node) { s.RefuseWith(noPermission, "SCRIPT") }
+func forbidLoading(s *fakeredis.Node) { s.RefuseWith(noPermission, "SCRIPT") }
 
 func TestUnknownScriptIsSentInFull(t *testing.T) {
 	inBubble(t, func(h *harness) {
@@ -199,7 +199,7 @@ func (h *harness) timed(until clock.Instant) timedWaiter {
 }
 
 // timedRuns returns the commands that ran lastArgument, in order.
-func (h *harness) timedRuns() (runs []fake.Command) {
+func (h *harness) timedRuns() (runs []fakeredis.Command) {
 	for _, command := range h.server.Commands() {
 		if strings.HasPrefix(command.Args[0], "EVAL") && len(command.Args) == 6 {
 			runs = append(runs, command)
@@ -224,14 +224,14 @@ func TestTimedScriptGetsTheTimeThatIsLeftRoundedUp(t *testing.T) {
 }
 
 func TestTimedScriptThatIsSentAgainGetsTheTimeThatIsLeftThen(t *testing.T) {
-	restart := func(n *fake.Node) { n.Restart(true) }
+	restart := func(n *fakeredis.Node) { n.Restart(true) }
 	for name, away := range map[string]struct {
-		leave, back func(*fake.Node)
+		leave, back func(*fakeredis.Node)
 		suspended   bool // the machine sleeps meanwhile
 	}{
-		"killed, before it was sent": {(*fake.Node).Kill, restart, false},
-		"killed, and suspended":      {(*fake.Node).Kill, restart, true},
-		"its reply was lost":         {func(n *fake.Node) { n.MuteReplies(true) }, func(n *fake.Node) { n.MuteReplies(false) }, false},
+		"killed, before it was sent": {(*fakeredis.Node).Kill, restart, false},
+		"killed, and suspended":      {(*fakeredis.Node).Kill, restart, true},
+		"its reply was lost":         {func(n *fakeredis.Node) { n.MuteReplies(true) }, func(n *fakeredis.Node) { n.MuteReplies(false) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {

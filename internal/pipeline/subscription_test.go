@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 const testChannel = "redquorum:wake:test"
@@ -294,7 +294,7 @@ func TestNothingIsSubscribedOnceItIsClosed(t *testing.T) {
 		s, e := h.subscribe()
 		require.NoError(t, s.Close())
 		assert.Equal(t, []string{"unsubscribed"}, e.now())
-		client, server := fake.Pipe() // which a server has just confirmed: Close did not find it
+		client, server := fakeredis.Pipe() // which a server has just confirmed: Close did not find it
 		assert.ErrorIs(t, s.serve(newConn(client, client)), ErrClosed)
 		_, err := server.Read(make([]byte, 1))
 		assert.ErrorIs(t, err, io.EOF)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 func TestPushesAreReadInEveryEntry(t *testing.T) {
@@ -152,7 +152,7 @@ func TestMessagesAreASignOfLifeWhileThePingHasNoAnswer(t *testing.T) {
 }
 
 // pingsOfSubscriber returns the PINGs on the connection of the last SUBSCRIBE.
-func (h *harness) pingsOfSubscriber() (pings []fake.Command) {
+func (h *harness) pingsOfSubscriber() (pings []fakeredis.Command) {
 	subscribes := h.commandsOf("SUBSCRIBE")
 	for _, c := range h.commandsOf("PING") {
 		if c.Conn == subscribes[len(subscribes)-1].Conn {
@@ -203,7 +203,7 @@ func TestWrongAnswerToAPingBreaksTheSubscription(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(h *harness) {
 				_, e := h.subscribe()
-				h.server.OnCommand(func(c fake.Command) {
+				h.server.OnCommand(func(c fakeredis.Command) {
 					if c.Args[0] == "SUBSCRIBE" {
 						h.server.ReplyRaw(nil) // it subscribes again
 					}

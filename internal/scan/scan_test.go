@@ -13,15 +13,15 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/ask"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/fake"
 )
 
 // scanned is what a master tells that answers each SCAN with so many keys, and never comes to an
 // end.
 func scanned(t *testing.T, bounds Bounds, perStep int, key func(n int) string) Found {
 	t.Helper()
-	server := fake.New(clock.System())
+	server := fakeredis.New(clock.System())
 	t.Cleanup(server.Close)
 	told := 0
 	server.ReplyRaw(func(cmd []string) []byte {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // Node is one master of a [Cluster]. Its methods cause faults and end them. They may be called from
@@ -17,7 +17,7 @@ import (
 type Node struct {
 	cluster  *Cluster
 	index    int
-	server   *fake.Node
+	server   *fakeredis.Node
 	endpoint string
 	port     *port // nil in a bubble
 
@@ -30,7 +30,7 @@ type Node struct {
 func newNode(c *Cluster, i int) *Node {
 	return &Node{
 		cluster: c, index: i,
-		server:   fake.New(c.clock, fake.WithoutCommandLog()),
+		server:   fakeredis.New(c.clock, fakeredis.WithoutCommandLog()),
 		endpoint: fmt.Sprintf("node%d.redlocktest.invalid:6379", i), // no resolver knows .invalid
 	}
 }

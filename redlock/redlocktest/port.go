@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 )
 
 // port makes a node reachable by TCP. It passes bytes on to connections in memory, so the faults of
@@ -73,7 +73,7 @@ func (p *port) serve(client *net.TCPConn) {
 		reset(client)
 		return
 	}
-	server := conn.(*fake.Conn)
+	server := conn.(*fakeredis.Conn)
 	var up sync.WaitGroup
 	up.Go(func() {
 		if _, err := io.Copy(server, client); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -22,9 +22,9 @@ func virtual(t *testing.T, p *plan) *world {
 	masters, _ := p.size()
 	clk := clocktest.New()
 	w := &world{clock: clk, slack: time.Millisecond, look: true}
-	all := make(fake.Cluster, masters)
+	all := make(fakeredis.Cluster, masters)
 	for i := range all {
-		all[i] = fake.New(clk, fake.WithoutCommandLog(), fake.WithUptime(time.Hour))
+		all[i] = fakeredis.New(clk, fakeredis.WithoutCommandLog(), fakeredis.WithUptime(time.Hour))
 		t.Cleanup(all[i].Close)
 		if i == p.wrong {
 			all[i].SetClock(p.clock, 1)
@@ -34,7 +34,7 @@ func virtual(t *testing.T, p *plan) *world {
 		w.masters = append(w.masters, m)
 	}
 	w.endpoints = all.Endpoints()
-	store := fake.New(clk, fake.WithoutCommandLog())
+	store := fakeredis.New(clk, fakeredis.WithoutCommandLog())
 	t.Cleanup(store.Close)
 	w.store = "store:6379"
 	w.dial = []pool.Option{
@@ -52,7 +52,7 @@ func virtual(t *testing.T, p *plan) *world {
 
 // fakeMaster is a node of virtual time.
 type fakeMaster struct {
-	*fake.Node
+	*fakeredis.Node
 	seed uint64
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/proof/fake"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/fuzzed"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -62,7 +62,7 @@ func FuzzBatches(f *testing.F) {
 
 // scriptedNode starts a node whose time stands still.
 func scriptedNode(f *testing.F) *server {
-	node := fake.New(clocktest.New(), fake.WithoutCommandLog())
+	node := fakeredis.New(clocktest.New(), fakeredis.WithoutCommandLog())
 	f.Cleanup(node.Close)
 	s := &server{t: f, dial: func() (redis.Conn, error) {
 		conn, err := node.Dial(context.Background())

@@ -1,4 +1,4 @@
-// Package fake is an in-process Redis server for tests and simulations in virtual time.
+// Package fakeredis is an in-process Redis server for tests and simulations in virtual time.
 //
 // A [Node] speaks RESP2 over connections that are buffers in memory ([Node.Dial]), so everything
 // that waits for it is durably blocked in a testing/synctest bubble. It answers the commands that
@@ -13,7 +13,7 @@
 // only s and f) turn numbers into text as Lua 5.1 does, but other string functions do not when
 // given a number of 15 digits or more; it accepts some things that 5.1 refuses (";;", goto); and
 // the interpreter's own errors have other texts.
-package fake
+package fakeredis
 
 import (
 	"context"
