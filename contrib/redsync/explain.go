@@ -74,6 +74,7 @@ func (m *Mutex) look(ctx context.Context, value string, unlock bool) (ours bool,
 	if len(status.Nodes) == 0 {
 		return false, err
 	}
+	value = valueIn(status, value)
 	var all []error
 	var taken []int
 	count := 0
@@ -96,4 +97,14 @@ func (m *Mutex) look(ctx context.Context, value string, unlock bool) (ours bool,
 		return false, &ErrTaken{Nodes: taken}
 	}
 	return count >= status.Quorum, errors.Join(all...)
+}
+
+// valueIn returns the value that a quorum holds if the text is what the program made for it, and
+// otherwise the text, which is a value then. Values of other libraries have no time, and neither
+// has that of readers.
+func valueIn(status admin.Status, text string) string {
+	if status.Owner == text && !status.Since.Time.IsZero() {
+		return status.Value
+	}
+	return text
 }

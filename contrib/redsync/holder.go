@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -117,9 +118,15 @@ func (m *Mutex) claim(ctx context.Context) (_ *redlock.Lock, adopted bool, _ err
 	}
 	options := []redlock.LockOption{redlock.WithTTL(m.expiry), redlock.WithoutRenewal()}
 	lock, err := m.locker.Adopt(ctx, m.name, value, options...)
+	if errors.Is(err, redlock.ErrLost) { // it may be what the program made
+		status, unclear := admin.Of(m.locker).Inspect(ctx, m.name)
+		if whole := valueIn(status, value); unclear == nil && whole != value {
+			lock, err = m.locker.Adopt(ctx, m.name, whole, options...)
+		}
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	m.hold(lock, "")
+	m.hold(lock)
 	return lock, true, nil
 }

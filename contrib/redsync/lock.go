@@ -3,7 +3,6 @@ package redsync
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -42,7 +41,7 @@ func (m *Mutex) lockContext(ctx context.Context, tries int) error {
 	if tries < 1 {
 		return ErrFailed
 	}
-	options, value, err := m.options()
+	options, err := m.options()
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (m *Mutex) lockContext(ctx context.Context, tries int) error {
 	if err != nil {
 		return err
 	}
-	m.hold(lock, value)
+	m.hold(lock)
 	return nil
 }
 
@@ -135,27 +134,16 @@ func (m *Mutex) waitPausing(ctx context.Context, pauses int, options []redlock.L
 	return waited(ctx, r.lock, r.err)
 }
 
-// options returns the options of the Locker's calls in one Lock, and the value that the program
-// made for them, if it does.
-//
-// These calls come one after the other, so they may share the value like the attempts within one
-// call: on each connection the undo of one is ahead of the next. A lock that was held is another
-// matter, because what it left may be undone when its time has ended.
-func (m *Mutex) options() (options []redlock.LockOption, value string, err error) {
-	options = []redlock.LockOption{redlock.WithTTL(m.expiry), redlock.WithoutRenewal()}
+// options returns the options of the Locker's calls in one Lock. What the program makes is stored
+// as the owner, behind a random value: that of one attempt must never be that of another.
+func (m *Mutex) options() ([]redlock.LockOption, error) {
+	options := []redlock.LockOption{redlock.WithTTL(m.expiry), redlock.WithoutRenewal()}
 	if m.driftFactor > 0 {
 		options = append(options, redlock.WithMinValidity(m.margin()))
 	}
 	if m.generate == nil {
-		return options, "", nil
+		return options, nil
 	}
-	if value, err = m.generate(); err != nil {
-		return nil, "", err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if value != "" && value == m.generated {
-		err = fmt.Errorf("redsync: %w: the lock before had the value %q, too (WithGenValueFunc)", redlock.ErrInvalid, value)
-	}
-	return append(options, redlock.WithValue(value)), value, err
+	text, err := m.generate()
+	return append(options, redlock.WithOwner(text)), err
 }

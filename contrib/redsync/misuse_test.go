@@ -57,8 +57,7 @@ func TestABadArgumentIsAnErrorOfLock(t *testing.T) {
 			rs.NewMutex("a", redsync.WithExpiry(0)),
 			rs.NewMutex("a", redsync.WithRetryDelayFunc(nil)),
 			rs.NewMutex("a", redsync.WithGenValueFunc(nil)),
-			rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return "", nil })),
-			rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return strings.Repeat("x", 1025), nil })),
+			rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return strings.Repeat("x", 257), nil })),
 			rs.NewMutex("a", redsync.WithDriftFactor(-0.1)),
 			rs.NewMutex("a", redsync.WithDriftFactor(math.NaN())),
 			rs.NewMutex("a", redsync.WithDriftFactor(0.999)),
@@ -91,11 +90,12 @@ func TestABadArgumentIsAnErrorOfLock(t *testing.T) {
 
 func TestTheLongestValuesCanBeUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *redsync.Redsync) {
-		value := strings.Repeat("x", 1024)
-		require.NoError(t, rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return value, nil })).Lock())
-		stored := c.Holder("a") // with an owner behind it
-		assert.Greater(t, len(stored), len(value))
-		requireDone(t, rs.NewMutex("a", redsync.WithValue(stored)).Unlock)
+		text := strings.Repeat("x", 256)
+		made := redsync.WithGenValueFunc(func() (string, error) { return text, nil })
+		for _, by := range []func() string{func() string { return c.Holder("a") }, func() string { return text }} {
+			require.NoError(t, rs.NewMutex("a", made).Lock())
+			requireDone(t, rs.NewMutex("a", redsync.WithValue(by())).Unlock)
+		}
 	}, redlock.WithOwner("cron@db-1"))
 }
 
@@ -205,34 +205,44 @@ func TestAFurtherLockOfAHeldMutexLeavesItsLock(t *testing.T) {
 	})
 }
 
-func TestNoTwoLocksHaveOneValue(t *testing.T) {
+// As with redsync, whoever knows what the program makes acts on the lock that has the name now. A
+// Mutex that held a lock before does not.
+func TestATextStandsForTheLockThatHasTheNameNow(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *redsync.Redsync) {
-		value := "pod-7"
-		mutex := rs.NewMutex("a", redsync.WithGenValueFunc(func() (string, error) { return value, nil }))
-		holder := rs.NewMutex("a")
-		require.NoError(t, holder.Lock())
-		for range 3 { // a Lock that failed may be tried again
-			var taken *redsync.ErrTaken
-			require.ErrorAs(t, mutex.Lock(), &taken)
-			if time.Until(holder.Until()) < 5*time.Second {
-				_, err := holder.Extend()
-				require.NoError(t, err)
-			}
-		}
-		_, err := holder.Unlock()
-		require.NoError(t, err)
-		require.NoError(t, mutex.Lock())
-		assert.Equal(t, "pod-7", c.Holder("a"))
-
+		host := redsync.WithGenValueFunc(func() (string, error) { return "pod-7", nil })
+		before, mutex := rs.NewMutex("a", host), rs.NewMutex("a", host)
+		require.NoError(t, before.Lock())
+		var taken *redsync.ErrTaken
+		require.ErrorAs(t, mutex.TryLock(), &taken)
 		time.Sleep(10 * time.Second) // it expires
-		err = mutex.Lock()
-		assert.ErrorIs(t, err, redlock.ErrInvalid)
-		assert.ErrorContains(t, err, "pod-7")
-		value = "pod-7 again"
 		require.NoError(t, mutex.Lock())
-		_, err = mutex.Unlock()
+		assert.NotEqual(t, before.Value(), mutex.Value())
+		for _, call := range []func() (bool, error){before.Valid, before.Extend, before.Unlock} {
+			ok, err := call()
+			assert.False(t, ok)
+			require.Error(t, err)
+		}
+		requireDone(t, mutex.Valid)
+
+		third := rs.NewMutex("a", redsync.WithValue("pod-7"))
+		requireDone(t, third.Valid)
+		requireDone(t, third.Extend)
+		assert.Equal(t, c.Holder("a"), third.Value())
+		requireLost(t, mutex.Extend)
+		requireDone(t, third.Unlock)
+		assert.Empty(t, c.Holder("a"))
+	})
+}
+
+// Everybody knows what the masters have for readers, and "readers" is shown as its owner.
+func TestNoTextStandsForReaders(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *redlocktest.Cluster, rs *redsync.Redsync) {
+		_, err := c.Locker(t).RLock(t.Context(), "a")
 		require.NoError(t, err)
-		assert.ErrorIs(t, mutex.TryLock(), redlock.ErrInvalid)
+		mutex := rs.NewMutex("a", redsync.WithValue("readers"))
+		for _, call := range []func() (bool, error){mutex.Valid, mutex.Extend, mutex.Unlock} {
+			requireLost(t, call)
+		}
 	})
 }
 

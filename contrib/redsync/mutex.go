@@ -25,23 +25,23 @@ type Mutex struct {
 	pause       time.Duration
 	delay       DelayFunc // instead of pause; nil for none
 	driftFactor float64
-	generate    func() (string, error) // nil: the Locker makes the value
+	generate    func() (string, error) // nil: the Locker's owner
 	bad         error                  // the first bad argument of NewMutex
 
 	adopting chan struct{} // has an entry while a call adopts the lock of WithValue
 
-	mu        sync.Mutex    // guards the fields below; never held over I/O
-	value     string        // of WithValue; of no use once there is a lock
-	lock      *redlock.Lock // the last one; nil before the first
-	unlocked  bool          // Unlock has been called for it
-	generated string        // the value of lock, if generate made it
+	mu       sync.Mutex    // guards the fields below; never held over I/O
+	value    string        // of WithValue; of no use once there is a lock
+	lock     *redlock.Lock // the last one; nil before the first
+	unlocked bool          // Unlock has been called for it
 }
 
 // Name returns the name that the Mutex was made with.
 func (m *Mutex) Name() string { return m.name }
 
 // Value returns what the masters have for the lock that the Mutex got last, also after its end;
-// before the first, that of [WithValue], or "".
+// before the first, that of [WithValue], or "". What the function of [WithGenValueFunc] made is a
+// part of it.
 func (m *Mutex) Value() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,11 +89,11 @@ func (m *Mutex) ValidContext(ctx context.Context) (bool, error) {
 	return valid, err
 }
 
-// hold makes the lock the one of the Mutex. Generated is its value if the program made it.
-func (m *Mutex) hold(lock *redlock.Lock, generated string) {
+// hold makes the lock the one of the Mutex.
+func (m *Mutex) hold(lock *redlock.Lock) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lock, m.unlocked, m.generated = lock, false, generated
+	m.lock, m.unlocked = lock, false
 }
 
 // check returns the context of a call, or why there can be none. As with redsync, it may be nil.

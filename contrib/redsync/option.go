@@ -79,19 +79,13 @@ func (m *Mutex) margin() time.Duration {
 // least 20 ms and at most 500 ms.
 func WithTimeoutFactor(float64) Option { return OptionFunc(func(*Mutex) {}) }
 
-// WithGenValueFunc sets where the value of a lock comes from, for programs that must know it. By
-// default each attempt has a random value of its own, which is safer.
+// WithGenValueFunc sets where the text comes from that another Mutex may give to [WithValue], for
+// programs that must know it: up to 256 bytes; Lock refuses longer ones, with [redlock.ErrInvalid].
+// The masters have it behind a random value, in place of the Locker's [redlock.WithOwner], and
+// [Mutex.Value] is the whole. So locks may have the same text, such as the name of the host, one
+// after the other: no release of one touches the next.
 //
-// A value has 1 to 1,024 bytes; Lock refuses others, with [redlock.ErrInvalid]. Where redsync's
-// value carried a longer text, keep the text elsewhere, under the value.
-//
-// No two locks may have one value, of whatever Mutex or process: to the masters they would be one
-// lock, and the late release of the first deletes the second. Lock refuses the value of the lock
-// that the Mutex had before, with [redlock.ErrInvalid]. A text for people who look at the key
-// belongs into the Locker's [redlock.WithOwner].
-//
-// The function is called once per Lock, and its error is that of Lock. It cannot be combined with a
-// Locker that has [redlock.WithFencing].
+// The function is called once per Lock, and its error is that of Lock.
 func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 	return OptionFunc(func(m *Mutex) {
 		if m.generate = genValueFunc; genValueFunc == nil {
@@ -102,7 +96,8 @@ func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 
 // WithValue gives a new Mutex the value of a lock that another Mutex, of this package or redsync's,
 // holds under the same name: up to 1,281 bytes; "" is no value. [Mutex.UnlockContext] then releases
-// that lock, and [Mutex.ValidContext] asks about it.
+// that lock, and [Mutex.ValidContext] asks about it. What [WithGenValueFunc] of this package made
+// will do as well: it stands for the lock that has the name when the masters are asked.
 //
 // [Mutex.ExtendContext] takes the lock over, with a fresh value ([redlock.Locker.Adopt]). From then
 // on the old value owns nothing, and the first Mutex can neither extend nor release the lock: pass

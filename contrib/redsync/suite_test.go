@@ -214,9 +214,15 @@ func TestTheProgramMakesTheValue(t *testing.T) {
 		return next, nil
 	}))
 	require.NoError(t, mutex.Lock())
-	assert.Equal(t, "mine", mutex.Value())
-	c.AwaitHeldEverywhere(t, "a", "mine")
+	assert.Contains(t, mutex.Value(), "mine")
+	c.AwaitHeldEverywhere(t, "a", mutex.Value())
 	requireDone(t, mutex.Unlock)
+	require.NoError(t, mutex.Lock(), "the value before was released")
+	second := rs.NewMutex("a", redsync.WithValue("mine"))
+	requireDone(t, second.Valid)
+	requireDone(t, second.Extend)
+	requireDone(t, second.Unlock)
+	requireFailed(t, rs.NewMutex("a", redsync.WithValue("mine")).Unlock, redsync.ErrLockAlreadyExpired)
 	calls := 0
 	require.NoError(t, rs.NewMutex("a").Lock())
 	requireTaken(t, rs.NewMutex("a", redsync.WithTries(4), redsync.WithRetryDelay(time.Millisecond),
