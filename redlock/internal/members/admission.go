@@ -151,7 +151,7 @@ func (ms *Membership) claimLocked(i int) (p record.Place) {
 	if roster == nil {
 		return record.Place{}
 	}
-	at := ms.seatOfLocked(i, roster)
+	at := ms.clientLocked().IndexOf(i, roster)
 	if at < 0 {
 		return record.Place{}
 	}

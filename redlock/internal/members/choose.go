@@ -40,26 +40,23 @@ func (ms *Membership) newBallot(reports []core.Report) ballot {
 // has promised nothing larger.
 func (ms *Membership) promises(ctx context.Context, roster *record.Roster, b ballot, reports []core.Report) (given []core.Report) {
 	var asks []*inquiry
+	c := ms.client()
 	for _, r := range reports {
-		if !ms.isMember(&r, roster) || r.Register.Unlearned || !b.number.Above(r.Register.Promised) {
+		if !c.Remembers(&r, roster) || r.Register.Unlearned || !b.number.Above(r.Register.Promised) {
 			continue
 		}
 		next := r.Register
 		next.Promised, next.Until = b.number, r.Now+b.life
 		asks = append(asks, ms.swapping(r, change{marker: r.Marker, register: &next, told: r.Register.Since > r.Now}))
 	}
-	for _, r := range ms.ask(ctx, asks, nil) {
-		if ms.isMember(&r, roster) && r.Register.Promised == b.number {
+	answers := ms.ask(ctx, asks, nil)
+	c = ms.client()
+	for _, r := range answers {
+		if c.Remembers(&r, roster) && r.Register.Promised == b.number {
 			given = append(given, r)
 		}
 	}
 	return given
-}
-
-// isMember reports whether a master remembers that it was told this version as a member.
-func (ms *Membership) isMember(r *core.Report, roster *record.Roster) bool {
-	t := r.Told()
-	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version && roster.Index(r.Place.Member) >= 0 && !ms.isOver(r)
 }
 
 // found returns what was accepted under the largest ballot; nil if nothing was.
@@ -114,9 +111,11 @@ func (ms *Membership) accept(ctx context.Context, roster *record.Roster, b ballo
 	if ms.clock.Now() >= b.over {
 		return 0
 	}
-	for _, r := range ms.ask(ctx, asks, nil) {
+	answers := ms.ask(ctx, asks, nil)
+	c := ms.client()
+	for _, r := range answers {
 		t := r.Told()
-		if ms.isMember(&r, roster) && r.Register.Ballot == b.number && r.Register.Accepted != nil || t != nil && t.Version == value.Version {
+		if c.Remembers(&r, roster) && r.Register.Ballot == b.number && r.Register.Accepted != nil || t != nil && t.Version == value.Version {
 			holding++
 		}
 	}
@@ -153,8 +152,9 @@ func (ms *Membership) teach(ctx context.Context, roster *record.Roster, b ballot
 		return false
 	}
 	var asks []*inquiry
+	c := ms.client()
 	for _, r := range reports {
-		if ms.isMember(&r, roster) && r.Register.Unlearned {
+		if c.Remembers(&r, roster) && r.Register.Unlearned {
 			next := record.Register{Since: r.Register.Since, Told: roster, Promised: b.number, Until: r.Now + b.life}
 			next.Ballot, next.Accepted = found(given)
 			asks = append(asks, ms.swapping(r, change{marker: r.Marker, register: &next}))
@@ -177,8 +177,9 @@ func (ms *Membership) finish(ctx context.Context, before *record.Roster) {
 	}
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, before, b, reports)
+	c := ms.client()
 	for _, r := range reports {
-		if r.Register.Unlearned && ms.isMember(&r, before) {
+		if r.Register.Unlearned && c.Remembers(&r, before) {
 			r.Register.Unlearned, r.Register.Promised, r.Register.Until = false, b.number, r.Now+b.life
 			given = append(given, r)
 		}

@@ -129,12 +129,12 @@ func (ms *Membership) join(ctx context.Context, reports []core.Report, roster *r
 func (ms *Membership) formable(reports []core.Report, roster *record.Roster) (of []core.Report, may bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	k := &ms.keeper
+	k, c := &ms.keeper, ms.clientLocked()
 	k.missing = nil
 	may = ms.cluster == ""
 	for i, node := range ms.Nodes() {
 		n := &ms.members[i]
-		if i >= ms.listed && roster == nil || roster != nil && ms.seatOfLocked(i, roster) < 0 {
+		if i >= ms.listed && roster == nil || roster != nil && c.IndexOf(i, roster) < 0 {
 			continue
 		}
 		if n.duplicate >= 0 && roster != nil {
@@ -162,7 +162,7 @@ func (ms *Membership) formable(reports []core.Report, roster *record.Roster) (of
 // among them are of such a cluster, which is over if all of its members are here: then nobody will
 // make them members.
 func (ms *Membership) othersLocked(of []core.Report, roster *record.Roster) (free bool) {
-	newest := make(map[string]*record.Roster)
+	newest, c := make(map[string]*record.Roster), ms.clientLocked()
 	for _, r := range of {
 		t := r.Register.Told
 		if t == nil || t.Cluster != r.Place.Cluster || r.Place.Joined != 0 {
@@ -178,7 +178,7 @@ func (ms *Membership) othersLocked(of []core.Report, roster *record.Roster) (fre
 	for _, told := range newest {
 		for i, p := range told.Members {
 			here := slices.ContainsFunc(of, func(r core.Report) bool {
-				return ms.seatOfLocked(r.Node, told) == i || r.Place.Cluster == told.Cluster && r.Place.Member == p.ID
+				return c.IndexOf(r.Node, told) == i || r.Place.Cluster == told.Cluster && r.Place.Member == p.ID
 			})
 			if !here {
 				ms.keeper.missing = append(ms.keeper.missing, p.Endpoint)

@@ -72,13 +72,13 @@ func (ms *Membership) unsettledLocked() bool {
 	if ms.mode == Off {
 		return false
 	}
-	nodes := ms.Nodes()
+	nodes, c := ms.Nodes(), ms.clientLocked()
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isStrangeLocked(i):
+		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isStrangeLocked(i, c):
 			continue
-		case k.roster != nil && n.place.MayBeOf(k.roster) && ms.lives.Doubt(n.marker, n.place) && ms.seatOfLocked(i, k.roster) >= 0:
+		case k.roster != nil && n.place.MayBeOf(k.roster) && ms.lives.Doubt(n.marker, n.place) && c.IndexOf(i, k.roster) >= 0:
 			return true
 		case n.marker.State != record.MarkerActive:
 			continue
@@ -105,8 +105,9 @@ func (ms *Membership) keep(ctx context.Context) {
 	k := &ms.keeper
 	ms.concedeLocked(reports)
 	roster, idle := k.roster, k.byList || k.conflict != nil
-	remembered := ms.newestTold(reports, roster, true)
-	k.short = ms.newestTold(reports, roster, false)
+	c := ms.clientLocked()
+	remembered := c.Newest(reports, roster, true)
+	k.short = c.Newest(reports, roster, false)
 	ms.mu.Unlock()
 	if !ms.looks {
 		reports = ms.letTornWait(reports, roster)
@@ -119,7 +120,7 @@ func (ms *Membership) keep(ctx context.Context) {
 		ms.formable(reports, nil) // says what is missing
 	case remembered == nil:
 		ms.form(ctx, reports, roster)
-	case roster == nil || remembered.Version.Above(roster.Version) && !ms.remembered(roster, reports):
+	case roster == nil || remembered.Version.Above(roster.Version) && !ms.client().Remembered(roster, reports):
 		ms.tend(ctx, remembered, reports) // it does not count: too many of its members forgot, or are away
 	default:
 		ms.tend(ctx, roster, reports)
@@ -131,27 +132,6 @@ func (ms *Membership) keep(ctx context.Context) {
 		k.retryAt = ms.clock.Now().Add(k.pause.Next())
 	}
 	ms.endLocked(false)
-}
-
-// remembered reports whether a member remembers that it was told a version.
-func (ms *Membership) remembered(roster *record.Roster, reports []core.Report) bool {
-	return slices.ContainsFunc(reports, func(r core.Report) bool { return ms.isMember(&r, roster) })
-}
-
-// newestTold returns the newest version that a master was told and remembers, or a member of it: of
-// our cluster, if we have one. What only those remember that were removed is nobody's list any
-// more.
-func (ms *Membership) newestTold(reports []core.Report, ours *record.Roster, member bool) (newest *record.Roster) {
-	for i := range reports {
-		t := reports[i].Told()
-		switch {
-		case t == nil || ours == nil && reports[i].Node >= ms.listed: // an operator is about to add the latter
-		case member && t.Index(reports[i].Place.Member) < 0 || ms.cluster != "" && t.Cluster != ms.cluster || ours != nil && t.Cluster != ours.Cluster:
-		case newest == nil || t.Version.Number > newest.Version.Number:
-			newest = t
-		}
-	}
-	return newest
 }
 
 // survey asks all masters what they know of their cluster. It passes on what they have said so far
@@ -319,23 +299,6 @@ func (ms *Membership) believeLocked(step func(*core.Client, core.Belief, []core.
 		ms.adoptLocked(b.Roster)
 	}
 	k.conflict, k.rival, k.few = b.Conflict, b.Rival, b.Few
-}
-
-// clientLocked returns what is known besides what masters say.
-func (ms *Membership) clientLocked() *core.Client {
-	c := &core.Client{Named: ms.cluster}
-	nodes := ms.Nodes()
-	for i := range ms.members {
-		n := &ms.members[i]
-		node := core.Node{Listed: i < ms.listed, Duplicate: n.duplicate >= 0, Vacant: n.vacant(), Of: n.position.of}
-		for k := range nodes {
-			if k == i || ms.members[k].duplicate == i {
-				node.Endpoints = append(node.Endpoints, nodes[k].Endpoint())
-			}
-		}
-		c.Nodes = append(c.Nodes, node)
-	}
-	return c
 }
 
 // adoptLocked makes votes count by a roster from now on.

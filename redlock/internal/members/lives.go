@@ -7,13 +7,6 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
-// isOver reports whether the marker of a master is of a life that is over.
-func (ms *Membership) isOver(r *core.Report) bool {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.lives.Over(r.Marker, r.Place)
-}
-
 // nextLifeLocked returns the place of a member that begins another life.
 func (ms *Membership) nextLifeLocked(roster *record.Roster, id string) record.Place {
 	return record.Place{Cluster: roster.Cluster, Member: id, Life: ms.lives[record.Seat{Cluster: roster.Cluster, Member: id}].Number + 1}

@@ -51,7 +51,7 @@ func (e *NoRosterError) Error() string { return "no majority of the members of a
 
 func (ms *Membership) standing(reports []core.Report) (Standing, error) {
 	ms.mu.Lock()
-	roster, conflict := ms.keeper.roster, ms.keeper.conflict
+	roster, conflict, c := ms.keeper.roster, ms.keeper.conflict, ms.clientLocked()
 	ms.mu.Unlock()
 	if conflict != nil {
 		return Standing{}, conflict
@@ -69,7 +69,7 @@ func (ms *Membership) standing(reports []core.Report) (Standing, error) {
 		if t := r.Told(); t != nil && t.Cluster == roster.Cluster && roster.Index(r.Place.Member) >= 0 {
 			s.Told[r.Place.Member] = t.Version.Number
 		}
-		if ms.isMember(r, roster) {
+		if c.Remembers(r, roster) {
 			left = append(left, max(0, min(r.Register.Since+roster.Wait()-r.Now, roster.Wait())))
 			s.Open = s.Open || r.Register.Accepted != nil
 			s.Ahead = s.Ahead || r.Register.Since > r.Now

@@ -5,6 +5,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -45,9 +46,9 @@ func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
 
 // removedLocked reports whether a node's master was a member and is none any more, and notes when
 // its position may become vacant.
-func (ms *Membership) removedLocked(i int) bool {
+func (ms *Membership) removedLocked(i int, c *core.Client) bool {
 	n, roster := &ms.members[i], ms.keeper.roster
-	at := ms.seatOfLocked(i, roster)
+	at := c.IndexOf(i, roster)
 	switch p := n.place; {
 	case at >= 0:
 		n.position.of, n.position.left = roster.Members[at].ID, false

@@ -40,7 +40,7 @@ func (ms *Membership) telling(r core.Report, roster *record.Roster, latest int64
 
 // bringHome does what a master needs that remembers and belongs to no cluster, or to another one.
 func (ms *Membership) bringHome(ctx context.Context, r *core.Report, roster *record.Roster, reports []core.Report) {
-	id, ours := ms.memberAt(r, roster, reports)
+	id, ours := ms.memberOf(r, roster, reports)
 	t := r.Register.Told
 	switch {
 	case !ours:
@@ -85,7 +85,7 @@ func (ms *Membership) letWaitBy(r *core.Report, m record.Marker) {
 // somebody does (Lives.Doubt).
 func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
 	if roster == nil {
-		roster = ms.newestTold(reports, nil, true)
+		roster = ms.client().Newest(reports, nil, true)
 	}
 	return slices.DeleteFunc(reports, func(r core.Report) bool {
 		switch {
@@ -105,7 +105,7 @@ func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) 
 
 // letWaitAnew lets a master wait whose marker may not be that of its present life.
 func (ms *Membership) letWaitAnew(r *core.Report, roster *record.Roster, reports []core.Report) {
-	if id, ours := ms.memberAt(r, roster, reports); ours {
+	if id, ours := ms.memberOf(r, roster, reports); ours {
 		ms.letWait(r, roster, id)
 	} else {
 		ms.estrange(r)
@@ -144,67 +144,19 @@ func (ms *Membership) estrange(r *core.Report) {
 // isStrangeLocked reports whether there is nothing to do for a master, as was found by what it says
 // and by the member that it is without that. The latter changes when it turns out to answer at
 // another endpoint, too.
-func (ms *Membership) isStrangeLocked(i int) bool {
+func (ms *Membership) isStrangeLocked(i int, c *core.Client) bool {
 	n, roster := &ms.members[i], ms.keeper.roster
-	return n.stranger == n.text && (n.text == "" || roster == nil || n.seat == ms.seatOfLocked(i, roster))
+	return n.stranger == n.text && (n.text == "" || roster == nil || n.seat == c.IndexOf(i, roster))
 }
 
-// memberAt returns which member a master is that has forgotten it: by the endpoint at which the
-// member was added, by what we knew of this node, or by what others who knew it wrote into its
-// marker; never because a member is missing. Of two that are said to be one member, it is the one
-// that votes as that, or was let wait last. A master that was found strange is judged anew.
-func (ms *Membership) memberAt(r *core.Report, roster *record.Roster, reports []core.Report) (id string, ours bool) {
+// memberOf returns which member a master is that has forgotten it. One that was found strange is
+// judged anew.
+func (ms *Membership) memberOf(r *core.Report, roster *record.Roster, reports []core.Report) (id string, ours bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	at := ms.seatOfLocked(r.Node, roster)
-	ms.members[r.Node].stranger, ms.members[r.Node].seat = "", at // judged anew
-	surely := at >= 0 && ms.isAtLocked(r.Node, roster.Members[at])
-	if at < 0 && r.Place.Cluster == roster.Cluster {
-		at = ms.saidToBeLocked(r.Node, roster, r.Place.Member)
-	}
-	if at < 0 {
-		return "", false
-	}
-	id = roster.Members[at].ID
-	there := slices.ContainsFunc(reports, func(other core.Report) bool {
-		p := other.Place
-		later := !surely && p.Life > 0 && other.Marker.Life(p).Above(r.Marker.Life(r.Place))
-		return other.Node != r.Node && (other.Told() != nil && !ms.lives.Over(other.Marker, p) || later) && p.Cluster == roster.Cluster && p.Member == id
-	})
-	return id, !there
-}
-
-// seatOfLocked returns the index of the member that a node is as far as can be told without its
-// marker, which may be another one's; -1 if it cannot.
-func (ms *Membership) seatOfLocked(i int, roster *record.Roster) (at int) {
-	at = slices.IndexFunc(roster.Members, func(p record.Peer) bool { return ms.isAtLocked(i, p) })
-	if at < 0 {
-		at = ms.saidToBeLocked(i, roster, ms.members[i].id)
-	}
-	return at
-}
-
-// isAtLocked reports whether a node answers at the endpoint at which a member was added.
-func (ms *Membership) isAtLocked(i int, p record.Peer) bool {
-	for k, node := range ms.Nodes() {
-		if (k == i || ms.members[k].duplicate == i) && node.Endpoint() == p.Endpoint {
-			return true
-		}
-	}
-	return false
-}
-
-// saidToBeLocked returns the index of the member that a marker says a node is, and not its
-// endpoint; -1 if another master answers at that member's endpoint: then the marker came from that
-// one, with a copy of its data.
-func (ms *Membership) saidToBeLocked(i int, roster *record.Roster, id string) int {
-	at := roster.Index(id)
-	for k, node := range ms.Nodes() {
-		if n := &ms.members[k]; at >= 0 && k != i && n.seen && n.duplicate != i && node.Endpoint() == roster.Members[at].Endpoint {
-			return -1
-		}
-	}
-	return at
+	c := ms.clientLocked()
+	ms.members[r.Node].stranger, ms.members[r.Node].seat = "", c.IndexOf(r.Node, roster)
+	return c.MemberOf(r, roster, reports)
 }
 
 // rejoin lets a master vote again that forgot and has waited, as the member that it was. One other
@@ -213,7 +165,7 @@ func (ms *Membership) saidToBeLocked(i int, roster *record.Roster, id string) in
 func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, roster, b, reports)
-	if len(given) == 0 && !ms.remembered(roster, reports) {
+	if len(given) == 0 && !ms.client().Remembered(roster, reports) {
 		return
 	}
 	register := record.Register{Told: roster}
@@ -254,9 +206,5 @@ func (ms *Membership) isElsewhereLocked(i int) bool {
 	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.IsRestart(n.marker) {
 		return false
 	}
-	at := -1
-	if k.roster != nil && k.roster.Cluster == p.Cluster {
-		at = k.roster.Index(p.Member)
-	}
-	return at < 0 || !ms.isAtLocked(i, k.roster.Members[at])
+	return k.roster == nil || k.roster.Cluster != p.Cluster || !ms.clientLocked().IsAt(i, k.roster, p.Member)
 }

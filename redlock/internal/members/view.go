@@ -63,7 +63,7 @@ func (ms *Membership) seatLocked(v *View) {
 		return
 	}
 	v.seats = len(v.Roster.Members)
-	seated := make(map[string]int, v.seats)
+	seated, c := make(map[string]int, v.seats), ms.clientLocked()
 	for i := range ms.members {
 		n := &ms.members[i]
 		if n.vacant() {
@@ -73,11 +73,12 @@ func (ms *Membership) seatLocked(v *View) {
 		}
 		if p := n.place; p.Cluster != "" {
 			n.id = ""
-			if p.Cluster == v.Roster.Cluster && (p.IsTold() || ms.saidToBeLocked(i, v.Roster, p.Member) >= 0) {
+			if p.Cluster == v.Roster.Cluster && (p.IsTold() || c.SaidToBe(i, v.Roster, p.Member) >= 0) {
 				n.id = p.Member
 			}
 		}
-		removed := ms.removedLocked(i)
+		c.Nodes[i].ID = n.id
+		removed := ms.removedLocked(i, c)
 		switch other, taken := seated[n.id]; {
 		case n.duplicate >= 0:
 		case n.id == "" || v.Roster.Index(n.id) < 0:

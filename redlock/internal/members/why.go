@@ -56,7 +56,7 @@ func (ms *Membership) whyLocked(i int) error {
 		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.State == record.MarkerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
-	case n.marker.IsNew() && ms.keeper.roster != nil && ms.seatOfLocked(i, ms.keeper.roster) < 0:
+	case n.marker.IsNew() && ms.keeper.roster != nil && ms.clientLocked().IndexOf(i, ms.keeper.roster) < 0:
 		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
 	case n.marker.IsNew():
 		return fmt.Errorf("%w%s", pipeline.ErrQuarantined, ms.whyNewLocked(n.left(now)))

@@ -7,21 +7,6 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
-// Client is what a client knows before it reads what masters say.
-type Client struct {
-	Named string // the only cluster by which votes may count; empty for any
-	Nodes []Node // by the index that a [Report] names
-}
-
-// Node is what is known of a node besides what its master says.
-type Node struct {
-	Listed    bool     // it is one of the client's list
-	Duplicate bool     // it is the same server as an earlier node
-	Vacant    bool     // its connection was ended, because its master was removed, or not added
-	Of        string   // the member that its master was last; empty if it never was one
-	Endpoints []string // at which its master answers: its own, and those of its duplicates
-}
-
 // Belief is the version by which a client counts votes, or why there is none. It is a value:
 // [Client.Learn] and [Client.Concede] return the next one and change nothing.
 type Belief struct {

@@ -28,7 +28,7 @@ func TestAClientLearnsWhatTheScenesSay(t *testing.T) {
 		for _, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n")[1:] { // the first says how to read them
 			title, script, _ := strings.Cut(block, "\n")
 			t.Run(strings.TrimPrefix(title, "# "), func(t *testing.T) {
-				s := &scene{t: t, versions: map[string]*record.Roster{}, at: map[string]int{}, client: &Client{}}
+				s := &scene{t: t, versions: map[string]*record.Roster{}, at: map[string]int{}, client: &Client{Lives: record.Lives{}}}
 				for line := range strings.SplitSeq(script, "\n") {
 					s.play(line)
 				}
@@ -58,20 +58,28 @@ var sentences = []struct {
 	{regexp.MustCompile(`^beside the list (\w), a member$`), func(s *scene, w []string) { s.add(Node{Of: w[1]}, w[1]) }},
 	{regexp.MustCompile(`^beside the list (\w), to be added$`), func(s *scene, w []string) { s.add(Node{}, w[1]) }},
 	{regexp.MustCompile(`^(\w) is (\w) by another name$`), func(s *scene, w []string) { s.node(w[1]).Duplicate = true }},
+	{regexp.MustCompile(`^(\w) answers at (\w)$`), func(s *scene, w []string) {
+		s.node(w[1]).Endpoints = append(s.node(w[1]).Endpoints, endpoint(w[2]))
+	}},
+	{regexp.MustCompile(`^(\w) was (\w)$`), func(s *scene, w []string) { s.node(w[1]).ID = w[2] }},
+	{regexp.MustCompile(`^(\w) has not connected$`), func(s *scene, w []string) { s.node(w[1]).Met = false }},
+	{regexp.MustCompile(`^(\w) forgot (\d) times$`), (*scene).livedAs},
 	{regexp.MustCompile(`^only cluster (\w)$`), func(s *scene, w []string) { s.client.Named = w[1] }},
 	{regexp.MustCompile(`^counts by (\w+)$`), (*scene).counts},
-	{regexp.MustCompile(`^([\w ]+): told (\w+)$`), (*scene).told},
+	{regexp.MustCompile(`^([\w ]+): told (\w+)(?: as (\w))?$`), (*scene).told},
 	{regexp.MustCompile(`^([\w ]+): joins (\w+)$`), (*scene).joins},
 	{regexp.MustCompile(`^([\w ]+): candidate of (\w)$`), func(s *scene, w []string) {
 		s.say(w[1], record.MarkerActive, record.Place{Cluster: w[2], Joined: 1}, nil)
 	}},
-	{regexp.MustCompile(`^([\w ]+): forgot (\w)$`), (*scene).forgot},
+	{regexp.MustCompile(`^([\w ]+): forgot (\w)(?: as (\w))?(?: in life (\d))?$`), (*scene).forgot},
 	{regexp.MustCompile(`^([\w ]+): torn (\w+)$`), (*scene).torn},
 	{regexp.MustCompile(`^([\w ]+): new$`), func(s *scene, w []string) { s.say(w[1], record.MarkerActive, record.Place{}, nil) }},
 	{regexp.MustCompile(`^for (\w+): (.*)$`), (*scene).needs},
 	{regexp.MustCompile(`^([\w ]+): waits for (\w)$`), (*scene).waits},
 	{regexp.MustCompile(`^then$`), func(s *scene, _ []string) { s.reports = nil }},
 	{regexp.MustCompile(`^=> (.*)$`), (*scene).learn},
+	{regexp.MustCompile(`^(\w) of (\w+) is (\w+)$`), (*scene).memberOf},
+	{regexp.MustCompile(`^newest( of a member)?: (\w+)$`), (*scene).newest},
 }
 
 func (s *scene) play(line string) {
@@ -103,7 +111,7 @@ func endpoint(master string) string { return "redis://" + master + ":6379" }
 func (s *scene) add(n Node, masters string) {
 	for name := range strings.FieldsSeq(masters) {
 		s.at[name] = len(s.client.Nodes)
-		n.Endpoints = []string{endpoint(name)}
+		n.Met, n.Endpoints = true, []string{endpoint(name)}
 		s.client.Nodes = append(s.client.Nodes, n)
 	}
 }
@@ -134,7 +142,8 @@ func (s *scene) counts(words []string) {
 func (s *scene) say(masters string, state record.MarkerState, p record.Place, told *record.Roster) {
 	for name := range strings.FieldsSeq(masters) {
 		s.node(name)
-		if p.Cluster != "" {
+		p := p
+		if p.Cluster != "" && p.Member == "" {
 			p.Member = name
 		}
 		m := record.Marker{State: state, Until: 1, Incarnation: name, RunID: name, ReplID: name, MaxTTL: 60_000}.At(p)
@@ -149,7 +158,7 @@ func (s *scene) say(masters string, state record.MarkerState, p record.Place, to
 
 func (s *scene) told(words []string) {
 	r := s.named(words[2])
-	s.say(words[1], record.MarkerActive, record.Place{Cluster: r.Cluster, Version: r.Version}, r)
+	s.say(words[1], record.MarkerActive, record.Place{Cluster: r.Cluster, Version: r.Version, Member: words[3]}, r)
 }
 
 func (s *scene) joins(words []string) {
@@ -158,7 +167,37 @@ func (s *scene) joins(words []string) {
 }
 
 func (s *scene) forgot(words []string) {
-	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2]}, nil)
+	life, _ := strconv.ParseInt(words[4], 10, 64) // none is 0
+	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2], Member: words[3], Life: life}, nil)
+}
+
+// livedAs has the client know how many times a member of cluster C forgot.
+func (s *scene) livedAs(words []string) {
+	lives, err := strconv.ParseInt(words[2], 10, 64)
+	require.NoError(s.t, err)
+	s.client.Lives[record.Seat{Cluster: "C", Member: words[1]}] = record.Version{Number: lives}
+}
+
+// memberOf compares which member a master is of a version.
+func (s *scene) memberOf(words []string) {
+	s.checked = true
+	at := slices.IndexFunc(s.reports, func(r Report) bool { return r.Node == s.at[words[1]] })
+	require.GreaterOrEqual(s.t, at, 0)
+	id, ours := s.client.MemberOf(&s.reports[at], s.named(words[2]), s.reports)
+	if !ours {
+		id = "nobody"
+	}
+	assert.Equal(s.t, words[3], id)
+}
+
+// newest compares the newest version that is remembered.
+func (s *scene) newest(words []string) {
+	s.checked = true
+	got := "none"
+	if r := s.client.Newest(s.reports, s.belief.Roster, words[1] != ""); r != nil {
+		got = r.Cluster + strconv.FormatInt(r.Version.Number, 10)
+	}
+	assert.Equal(s.t, words[2], got)
 }
 
 // waits has masters wait in a life that somebody who knew the member began.
