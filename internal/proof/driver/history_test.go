@@ -91,6 +91,7 @@ func (r *run) storm() bool {
 		acting.Go(func() { r.plan.beside[i].act(r, r.plan.rng("beside", uint64(i))) })
 	}
 	acting.Go(r.suffer)
+	acting.Go(r.tellsOfLoss)
 	time.AfterFunc(r.plan.length, func() { close(r.ending) })
 	<-r.ending
 	return r.finish(&acting)

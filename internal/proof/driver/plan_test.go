@@ -25,10 +25,12 @@ type plan struct {
 	faults  []faultPlan
 	length  time.Duration // of the storm
 	forgets bool          // masters lose keys
-	changes bool          // an operator changes members
-	lingers time.Duration // the tracer, after a lock was acquired
-	acts    []*act
-	script  func(a *actor) // what happens instead of a storm
+	// forgotten is when a majority loses its keys; 0 for never.
+	forgotten time.Duration
+	changes   bool          // an operator changes members
+	lingers   time.Duration // the tracer, after a lock was acquired
+	acts      []*act
+	script    func(a *actor) // what happens instead of a storm
 }
 
 // clientPlan is a Locker.
@@ -68,6 +70,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.changes = rng.IntN(6) == 0 && p.masters >= 3 // a list must have most members, also of one more
 	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
 	p.lingers = pick(rng, 0, 0, 0, 0, 0, 0, 0, upTo(rng, 30*time.Millisecond))
+	addOutage := p.drawOutage(p.rng("outage", 0))
 	for i := range 2 + rng.IntN(2) {
 		p.clients = append(p.clients, p.drawClient(i, rng))
 	}
@@ -76,6 +79,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	}
 	p.drawClock(p.rng("clock", 0))
 	p.drawFaults(rng, faults)
+	addOutage()
 	p.drawBeside(rng)
 	p.drawActs(rng)
 	return p

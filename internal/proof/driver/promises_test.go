@@ -89,6 +89,8 @@ var promises = []said{
 	{"redlock.Lock.Unlock", "Unlock releases the lock on every node", "Unlock ends the lock"},
 	{"redlock.Lock.Unlock", "It returns nil when a quorum confirmed that it deleted the lock", "Unlock in calm times"},
 
+	{"docs/safety.md", "A holder is told when a quorum has forgotten its lock: with its next round, or within a second if nothing is sent", "the holder of a forgotten lock is told"},
+
 	// redlock: hooks and statistics
 	{"redlock.Hooks", "For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of times, and finally Lost or Released.", "the order of hooks"},
 	{"redlock.Hooks", "finally Lost or Released", "every lock ends once"},
@@ -172,6 +174,11 @@ func TestPromises(t *testing.T) {
 	comments := make(map[string]string)
 	for _, pkg := range []string{"redlock", "admin", "election", "queue"} {
 		commentsOf(t, pkg, comments)
+	}
+	for _, page := range []string{"docs/safety.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", page))
+		require.NoError(t, err)
+		comments[page] = strings.Join(strings.Fields(string(text)), " ")
 	}
 	for _, p := range promises {
 		assert.Contains(t, unlinked.Replace(comments[p.of]), unlinked.Replace(p.sentence), p.of)
