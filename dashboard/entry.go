@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // entry is a lock, with what tables sort and search by.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/redlock"
 )
 

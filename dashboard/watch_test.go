@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/internal/survey"
+	"github.com/redquorum/redquorum/admin/survey"
 )
 
 func TestLocksThatWereAskedAboutOnceAreForgotten(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/internal/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // diagnosis is what doctor --json prints. Its field names are documented (redlock help doctor).

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // holderBound bounds the wait for the name of the holder.

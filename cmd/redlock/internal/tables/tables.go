@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // StateColumn is the one of the state in [Locks].

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/journal"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // drawn is a text as it is without colors, behind a line's end.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // Snapshot is what is known at one moment.

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/survey"
 )
 
 // lockOf is a lock that two of three masters told of.
