@@ -27,6 +27,7 @@ type Operator struct {
 	locker *redlock.Locker
 	own    bool // New made the Locker
 	door   door.Door
+	reason string // of what is taken away, for the log
 }
 
 // New returns an operator with connections of its own, as [redlock.New] does. It acquires nothing,
@@ -47,6 +48,14 @@ func Of(locker *redlock.Locker) *Operator {
 	return &Operator{locker: locker, door: door.Of(locker)}
 }
 
+// OnlyLooks returns an option for [New] and [redlock.New]: by itself, nothing changes at the
+// masters. No master is let vote, no cluster is formed, and no change finished that others began.
+// Calls that change something still do.
+func OnlyLooks() redlock.Option { return door.OnlyLooks.(redlock.Option) }
+
+// Stats returns those of the Locker.
+func (o *Operator) Stats() redlock.Stats { return o.locker.Stats() }
+
 // Close ends the calls under way and closes the connections that [New] opened. The Locker of [Of]
 // stays open, and so does its operator.
 func (o *Operator) Close() error {
@@ -66,6 +75,16 @@ func (o *Operator) Close() error {
 // [redlock.ErrNoQuorum] that says why each other node does not vote; the nodes that can vote do.
 func (o *Operator) Init(ctx context.Context, force bool) error { return o.door.Init(ctx, force) }
 
+// Because returns the operator with a reason for which it takes locks away. The log shows it to
+// those who wonder ([Operator.Log]):
+//
+//	err := operator.Because("host7 is gone").ForceUnlock(ctx, "orders/42", status.Value)
+func (o *Operator) Because(reason string) *Operator {
+	with := *o
+	with.reason = reason
+	return &with
+}
+
 // ForceUnlock deletes a lock on every node, or hands it to the longest waiter. It is for an
 // operator who knows that the holder is gone. A holder that is not gone learns of it at its next
 // round, or with [redlock.WithoutRenewal] at the end of its validity, and believes until then that
@@ -79,11 +98,25 @@ func (o *Operator) Init(ctx context.Context, force bool) error { return o.door.I
 // If readers hold the lock, it ends for all of them. The name of a semaphore is not that of its
 // permits, which have one each ([redlock.Lock.Name]).
 //
-// The log of the nodes gets an entry of it ([Operator.Log]). If too few of them take the entry, the
-// lock is taken away all the same, and the error is nil.
+// The log of the nodes gets an entry of it ([Operator.Log]), with the reason of
+// [Operator.Because]. If too few of them take the entry, the lock is taken away all the same, and
+// the error is nil.
 func (o *Operator) ForceUnlock(ctx context.Context, name string, seen ...string) error {
-	_, err := o.door.Force(ctx, name, "", seen)
+	_, err := o.Force(ctx, name, seen...)
 	return err
+}
+
+// Taken is what [Operator.Force] took away.
+type Taken struct {
+	Value    string        // that most masters held; empty if none held anything
+	Left     time.Duration // how long the holder may go on without noticing
+	Unlogged error         // why too few masters have an entry of it; nil if enough have
+}
+
+// Force is [Operator.ForceUnlock], and tells what it took away.
+func (o *Operator) Force(ctx context.Context, name string, seen ...string) (Taken, error) {
+	taken, err := o.door.Force(ctx, name, o.reason, seen)
+	return Taken(taken), err
 }
 
 // Entry is a line of the log that the masters keep: locks that were taken away or lost, and changes

@@ -53,7 +53,7 @@ func TestForceUnlockTakesNothingButWhatWasSeen(t *testing.T) {
 	status, err := operator.Inspect(t.Context(), "a")
 	require.NoError(t, err)
 	assert.Equal(t, lock.Value(), status.Value)
-	require.NoError(t, operator.ForceUnlock(t.Context(), "a", status.Value))
+	require.NoError(t, operator.Because("its host burns").ForceUnlock(t.Context(), "a", status.Value))
 	status, err = operator.Inspect(t.Context(), "a")
 	require.NoError(t, err)
 	assert.True(t, status.Free)
@@ -61,7 +61,7 @@ func TestForceUnlockTakesNothingButWhatWasSeen(t *testing.T) {
 	told, err := operator.Log(t.Context())
 	require.NoError(t, err)
 	require.Len(t, told, 1)
-	assert.Equal(t, []string{"forced", "a", "me"}, []string{told[0].Kind, told[0].Key, told[0].Holder})
+	assert.Equal(t, []string{"forced", "a", "me", "its host burns"}, []string{told[0].Kind, told[0].Key, told[0].Holder, told[0].Why})
 	assert.Less(t, time.Since(told[0].Time).Abs(), time.Minute)
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
@@ -176,7 +177,7 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	for _, m := range nodeMetrics {
 		gauge(m.name, m.help)
 		for i := range min(len(s.stats.Nodes), len(s.vitals)) {
-			if survey.HasLeft(&s.stats.Nodes[i]) {
+			if admin.HasLeft(&s.stats.Nodes[i]) {
 				continue
 			}
 			if value, known := m.value(&s.stats.Nodes[i], &s.vitals[i]); known {
@@ -186,7 +187,7 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	gauge("node_info", "The server that answers, or answered last.")
 	for _, n := range s.stats.Nodes {
-		if survey.HasLeft(&n) {
+		if admin.HasLeft(&n) {
 			continue
 		}
 		fmt.Fprintf(&b, "redquorum_node_info{node=%s,product=%s,version=%s} 1\n", label(n.Endpoint), label(n.Product), label(n.Version))
@@ -212,20 +213,20 @@ func label(value string) string { return `"` + escaped.Replace(strings.ToValidUT
 // nodeMetrics are the figures of one master.
 var nodeMetrics = []struct {
 	name, help string
-	value      func(n *redlock.NodeStats, v *survey.Vitals) (value float64, known bool)
+	value      func(n *redlock.NodeStats, v *admin.Vitals) (value float64, known bool)
 }{
-	{"node_up", "Whether the node takes calls.", func(n *redlock.NodeStats, _ *survey.Vitals) (float64, bool) { return truth(n.State == pool.Up), true }},
-	{"node_votes", "Whether the node is up and its vote counts.", func(n *redlock.NodeStats, _ *survey.Vitals) (float64, bool) { return truth(survey.Votes(n)), true }},
-	{"node_quarantine_remaining_seconds", "How long the node will not vote, as far as is known.", func(n *redlock.NodeStats, _ *survey.Vitals) (float64, bool) {
+	{"node_up", "Whether the node takes calls.", func(n *redlock.NodeStats, _ *admin.Vitals) (float64, bool) { return truth(n.State == pool.Up), true }},
+	{"node_votes", "Whether the node is up and its vote counts.", func(n *redlock.NodeStats, _ *admin.Vitals) (float64, bool) { return truth(admin.Votes(n)), true }},
+	{"node_quarantine_remaining_seconds", "How long the node will not vote, as far as is known.", func(n *redlock.NodeStats, _ *admin.Vitals) (float64, bool) {
 		return n.QuarantinedFor.Seconds(), true
 	}},
-	{"serve_ping_seconds", "Round trip of a PING.", func(_ *redlock.NodeStats, v *survey.Vitals) (float64, bool) {
+	{"serve_ping_seconds", "Round trip of a PING.", func(_ *redlock.NodeStats, v *admin.Vitals) (float64, bool) {
 		return v.RoundTrip.Seconds(), v.Err == nil
 	}},
-	{"serve_clock_ahead_seconds", "How far the clock of the node is ahead of this process's.", func(_ *redlock.NodeStats, v *survey.Vitals) (float64, bool) {
+	{"serve_clock_ahead_seconds", "How far the clock of the node is ahead of this process's.", func(_ *redlock.NodeStats, v *admin.Vitals) (float64, bool) {
 		return v.Clock.Seconds(), v.HasClock
 	}},
-	{"serve_memory_bytes", "Memory that the node uses.", func(_ *redlock.NodeStats, v *survey.Vitals) (float64, bool) {
+	{"serve_memory_bytes", "Memory that the node uses.", func(_ *redlock.NodeStats, v *admin.Vitals) (float64, bool) {
 		return float64(v.Memory), v.Err == nil && v.Memory >= 0
 	}},
 }

@@ -39,8 +39,8 @@ func New(ctx context.Context, endpoints []string, opts ...Option) (*Handler, err
 	switch {
 	case s.force && s.login == nil:
 		return nil, errNoLogin
-	case s.bounds.Keys < 1 || s.bounds.Locks < 1:
-		return nil, fmt.Errorf("%w: WithBounds(%d, %d): both are 1 or more", redlock.ErrInvalid, s.bounds.Keys, s.bounds.Locks)
+	case s.query.Keys < 1 || s.query.Locks < 1:
+		return nil, fmt.Errorf("%w: WithBounds(%d, %d): both are 1 or more", redlock.ErrInvalid, s.query.Keys, s.query.Locks)
 	}
 	m, err := openMasters(ctx, endpoints, &s)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
@@ -33,11 +34,11 @@ import (
 type script struct {
 	mu     sync.Mutex // guards the locks, where they change
 	locks  []survey.Inspection
-	events []journal.Entry
+	events []survey.Event
 	calls  uint64        // that a listing costs
 	slow   time.Duration // how long it takes
 	lag    time.Duration // how long each look takes
-	asks   struct{ examine, list, inspect, names, members, log atomic.Int64 }
+	asks   struct{ vitals, list, inspect, names, members, log atomic.Int64 }
 	spent  atomic.Uint64
 	reason atomic.Value
 	err    error // of a forced release
@@ -64,11 +65,11 @@ func (s *script) stats() redlock.Stats {
 	}}
 }
 
-func (s *script) examine(context.Context) []survey.Vitals {
-	s.asks.examine.Add(1)
+func (s *script) vitals(context.Context) []admin.Vitals {
+	s.asks.vitals.Add(1)
 	time.Sleep(s.lag)
-	well := survey.Vitals{RoundTrip: time.Millisecond, Memory: 3 << 20, HasClock: true, Clock: -time.Second}
-	return []survey.Vitals{well, well, {Err: errors.New("away")}}
+	well := admin.Vitals{RoundTrip: time.Millisecond, Memory: 3 << 20, HasClock: true, Clock: -time.Second}
+	return []admin.Vitals{well, well, {Err: errors.New("away")}}
 }
 
 func (s *script) list(context.Context) (survey.Listing, error) {
@@ -163,7 +164,7 @@ func TestNamesOfLocksAreShownAndNotObeyed(t *testing.T) {
 	s := &script{}
 	for i, name := range hostile {
 		s.locks = append(s.locks, held(name, hostile[(i+1)%len(hostile)]))
-		s.events = append(s.events, journal.Entry{ID: name, Key: name, Kind: name, Holder: name, By: name, Why: name})
+		s.events = append(s.events, survey.Event{ID: name, Key: name, Kind: name, Holder: name, By: name, Why: name})
 	}
 	d := open(t, s, settings{})
 	for _, target := range append([]string{"/", "/locks", "/members", "/elections", "/log"}, lockLinks(hostile...)...) {
@@ -186,7 +187,7 @@ func lockLinks(names ...string) (links []string) {
 }
 
 func TestEachPageTellsWhatItIsFor(t *testing.T) {
-	s := &script{locks: []survey.Inspection{held("x", "me"), held("y", "you")}, events: []journal.Entry{
+	s := &script{locks: []survey.Inspection{held("x", "me"), held("y", "you")}, events: []survey.Event{
 		{ID: "1", Key: "x", Kind: "forced", Why: "gone"}, {ID: "2", Kind: journal.Added, Why: "redis://c:1"},
 	}}
 	s.locks[1].Kind, s.locks[1].Term, s.locks[1].NewestTerm = survey.KindElection, 7, 7
@@ -212,7 +213,7 @@ func TestEachPageTellsWhatItIsFor(t *testing.T) {
 }
 
 func TestTheAPIPrintsWhatTheCommandDoes(t *testing.T) {
-	s := &script{locks: []survey.Inspection{held("x", "me")}, events: []journal.Entry{{ID: "1", Key: "x"}}}
+	s := &script{locks: []survey.Inspection{held("x", "me")}, events: []survey.Event{{ID: "1", Key: "x"}}}
 	d := open(t, s, settings{})
 	var list survey.Listing
 	require.NoError(t, json.Unmarshal([]byte(get(t, d, "/api/v1/list")), &list))
@@ -334,7 +335,7 @@ func TestManyViewersCostWhatOneDoes(t *testing.T) {
 		s := &script{locks: []survey.Inspection{held("x", "me")}, calls: 5000}
 		d := open(t, s, settings{})
 		time.Sleep(time.Minute)
-		assert.Zero(t, s.asks.examine.Load(), "nobody looks")
+		assert.Zero(t, s.asks.vitals.Load(), "nobody looks")
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan struct{}, 2000)
 		for i := range 1000 {
@@ -354,14 +355,14 @@ func TestManyViewersCostWhatOneDoes(t *testing.T) {
 			<-ended
 		}
 		for what, n := range map[string]int64{
-			"examine": s.asks.examine.Load(), "members": s.asks.members.Load(), "log": s.asks.log.Load(), "names": s.asks.names.Load(),
+			"vitals": s.asks.vitals.Load(), "members": s.asks.members.Load(), "log": s.asks.log.Load(), "names": s.asks.names.Load(),
 		} {
 			assert.InDelta(t, 30, n, 12, "%s: once a second for half a minute", what)
 		}
 		assert.InDelta(t, 6, s.asks.list.Load(), 2, "5,000 commands at 1,000 a second")
-		after := s.asks.examine.Load()
+		after := s.asks.vitals.Load()
 		time.Sleep(time.Hour)
-		assert.LessOrEqual(t, s.asks.examine.Load(), after+5, "everybody has left")
+		assert.LessOrEqual(t, s.asks.vitals.Load(), after+5, "everybody has left")
 	})
 }
 

@@ -45,7 +45,7 @@ func TestThePageFollowsTheMembersUntilNoneOfItsListIsLeft(t *testing.T) {
 	_, err = locker.Lock(t.Context(), "x")
 	require.NoError(t, err)
 
-	require.Eventually(t, func() bool { return survey.CountVotes(d.watch.source.stats().Nodes) == 2 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return admin.CountVotes(d.watch.source.stats().Nodes) == 2 }, time.Minute, 10*time.Millisecond)
 	for _, target := range []string{"/", "/locks", "/members", "/lock?name=x"} {
 		page := get(t, d, target)
 		assert.NotContains(t, page, "Nobody can get a lock", target)

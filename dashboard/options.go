@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/scan"
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -17,13 +17,13 @@ type settings struct {
 	keyPrefix string
 	maxTTL    time.Duration
 	pool      []pool.Option
-	bounds    scan.Bounds // of a scan of one master
+	query     admin.Query // about all locks
 	login     func(r *http.Request) (user string, ok bool)
 	hosts     []string
 	force     bool
 }
 
-var defaults = settings{maxTTL: time.Minute, bounds: scan.Bounds{Keys: 100_000, Locks: 20_000}}
+var defaults = settings{maxTTL: time.Minute, query: admin.Query{Pattern: "*", Keys: 100_000, Locks: 20_000, Bound: listBound}}
 
 // WithKeyPrefix shows the locks with this prefix, that of redlock.WithKeyPrefix.
 func WithKeyPrefix(prefix string) Option { return func(s *settings) { s.keyPrefix = prefix } }
@@ -40,7 +40,7 @@ func WithPool(opts ...pool.Option) Option {
 // WithBounds ends a look for locks at a master after about so many of its keys, or so many locks
 // among them. The page then says that there may be more. Default: 100,000 keys, 20,000 locks.
 func WithBounds(keys, locks int) Option {
-	return func(s *settings) { s.bounds = scan.Bounds{Keys: keys, Locks: locks} }
+	return func(s *settings) { s.query.Keys, s.query.Locks = keys, locks }
 }
 
 // WithHosts has browsers on this machine reach the page by further names than localhost, without a

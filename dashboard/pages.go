@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
-	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -159,10 +159,10 @@ type masterRow struct {
 func (h *Handler) fillMasters(s *snapshot, _ url.Values, p *page) {
 	var rows []masterRow
 	for i := range s.stats.Nodes {
-		if survey.HasLeft(&s.stats.Nodes[i]) {
+		if admin.HasLeft(&s.stats.Nodes[i]) {
 			continue
 		}
-		var vitals survey.Vitals
+		var vitals admin.Vitals
 		if i < len(s.vitals) {
 			vitals = s.vitals[i]
 		}
@@ -171,7 +171,7 @@ func (h *Handler) fillMasters(s *snapshot, _ url.Values, p *page) {
 	p.Content = map[string]any{"Rows": rows, "Stats": &s.stats}
 }
 
-func newMasterRow(n *redlock.NodeStats, vitals *survey.Vitals, now time.Time) masterRow {
+func newMasterRow(n *redlock.NodeStats, vitals *admin.Vitals, now time.Time) masterRow {
 	row := masterRow{
 		Endpoint: n.Endpoint, Until: "-", Memory: "-", Ping: "-", Clock: "-", Used: "-", Commands: "-",
 		Server: cmp.Or(strings.TrimSpace(prose.Printable(n.Product+" "+n.Version)), "-"),
@@ -419,14 +419,14 @@ func (h *Handler) fillElections(s *snapshot, _ url.Values, p *page) {
 
 // logRow is a line of the log.
 type logRow struct {
-	journal.Entry
+	survey.Event
 	Link string // of the lock; empty: none
 }
 
 // logRows returns entries, the newest first.
-func logRows(entries []journal.Entry) (rows []logRow) {
+func logRows(entries []survey.Event) (rows []logRow) {
 	for _, e := range slices.Backward(entries) {
-		rows = append(rows, logRow{Entry: e})
+		rows = append(rows, logRow{Event: e})
 	}
 	return rows
 }

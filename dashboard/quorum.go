@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
@@ -23,7 +24,7 @@ func (p *page) tellVotes(s *snapshot) {
 	for i := range s.stats.Nodes {
 		n := &s.stats.Nodes[i]
 		switch {
-		case survey.Votes(n):
+		case admin.Votes(n):
 			votes++
 		case n.State == pool.Up && n.Memory == "new":
 			young++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -94,8 +95,8 @@ func TestAMasterThatHasWhatIsProbablyTheLocksValueHoldsIt(t *testing.T) {
 func TestAMasterWithoutRoomIsSaidToHaveNone(t *testing.T) {
 	for memory, want := range map[int64]string{100: "its memory is full: it grants no locks", 90: "its memory is nearly full", 89: ""} {
 		n := seen("v").stats.Nodes[0]
-		assert.Equal(t, want, newMasterRow(&n, &survey.Vitals{Memory: memory, MaxMemory: 100}, noon).Why)
+		assert.Equal(t, want, newMasterRow(&n, &admin.Vitals{Memory: memory, MaxMemory: 100}, noon).Why)
 	}
 	n := seen("v").stats.Nodes[0]
-	assert.Empty(t, newMasterRow(&n, &survey.Vitals{Memory: 100}, noon).Why, "without a limit")
+	assert.Empty(t, newMasterRow(&n, &admin.Vitals{Memory: 100}, noon).Why, "without a limit")
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock"
@@ -49,7 +50,7 @@ func lockOf(name string) subject { return subject{"lock", name} }
 // source is the masters.
 type source interface {
 	stats() redlock.Stats
-	examine(ctx context.Context) []survey.Vitals // in the order of the stats
+	vitals(ctx context.Context) []admin.Vitals // in the order of the stats
 	list(ctx context.Context) (survey.Listing, error)
 	inspect(ctx context.Context, names []string, maySemaphore func(string) bool) ([]survey.Inspection, error)
 	members(ctx context.Context) (survey.Members, error)
@@ -62,7 +63,7 @@ type source interface {
 type snapshot struct {
 	at     time.Time
 	stats  redlock.Stats
-	vitals []survey.Vitals
+	vitals []admin.Vitals
 
 	listing  survey.Listing // without its locks
 	listedAt time.Time
@@ -295,13 +296,13 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var asked sync.WaitGroup
-	var vitals []survey.Vitals
+	var vitals []admin.Vitals
 	var members survey.Members
 	var told []survey.Inspection
 	var log survey.Events
 	var membersErr, namesErr, logErr error
 	if topics[state] {
-		asked.Go(func() { vitals = w.source.examine(ctx) })
+		asked.Go(func() { vitals = w.source.vitals(ctx) })
 	}
 	if topics[membership] {
 		asked.Go(func() { members, membersErr = w.source.members(ctx) })

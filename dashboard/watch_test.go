@@ -81,7 +81,7 @@ func TestAListHoldsUpNeitherOtherPagesNorReleases(t *testing.T) {
 			time.Sleep(interval)
 		}
 		assert.Less(t, time.Since(began), 6*time.Second)
-		assert.GreaterOrEqual(t, s.asks.examine.Load(), int64(5))
+		assert.GreaterOrEqual(t, s.asks.vitals.Load(), int64(5))
 		assert.Contains(t, <-listed, "have not been listed yet")
 
 		s.set(held("x", "second")) // as if by a release

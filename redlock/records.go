@@ -21,8 +21,8 @@ func init() {
 	door.Of = func(locker any) door.Door {
 		l := locker.(*Locker)
 		return door.Door{
-			Clock: l.clock, Closing: l.life.closing, KeyPrefix: l.config.keyPrefix, Nodes: l.nodes, WriteTerm: l.writeTerm, ReadTerms: l.readTerms,
-			WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock, Inspect: l.inspect, InspectPermits: l.inspectPermits,
+			Clock: l.clock, Closing: l.life.closing, KeyPrefix: l.config.keyPrefix, Timeout: l.config.timeout(l.config.lock.ttl), Nodes: l.nodes,
+			WriteTerm: l.writeTerm, ReadTerms: l.readTerms, WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock, Inspect: l.inspect, InspectPermits: l.inspectPermits,
 			Init: l.initialize, Members: l.clusterMembers, Add: l.addMember, Remove: l.removeMember, SetMaxTTL: l.setMaxTTL,
 		}
 	}

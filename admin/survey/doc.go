@@ -1,3 +1,4 @@
-// Package survey asks the masters which locks they hold and in what state they are, and has the
-// JSON, the orders and the sentences in which commands and the page tell it.
+// Package survey says what masters told an operator as the command redlock and its page do: in
+// their JSON, their orders and their sentences. The help of the commands has the fields of the
+// JSON; the sentences may change.
 package survey

@@ -1,16 +1,12 @@
 package survey
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -53,36 +49,19 @@ type NodeInspection struct {
 	Error     string   `json:"error"`   // why the master did not answer
 }
 
-// Ask asks about a name, once it is known which masters vote.
-func Ask(ctx context.Context, locker *redlock.Locker, name string) (told Answers, err error) {
-	AwaitVotes(ctx, clock.System(), locker)
-	if told.Status, err = admin.Of(locker).Inspect(ctx, name); err == nil {
-		told.askKinds(ctx, locker, name)
-	}
-	told.at = clock.System().Wall()
-	stats := locker.Stats()
-	told.stats = &stats
-	for i := range min(len(told.Status.Nodes), len(stats.Nodes)) {
-		if n := &told.Status.Nodes[i]; errors.Is(n.Err, pool.ErrQuarantined) && stats.Nodes[i].Barred != nil {
-			n.Err = stats.Nodes[i].Barred // it says why
-		}
-	}
-	return told, err
-}
-
-// Inspection says what the answers mean.
-func (a *Answers) Inspection() Inspection {
-	i := newInspection(&a.Status, a.at)
-	if a.stats != nil {
-		i.Members = a.stats.Members
+// InspectionOf says what the answers about a name mean.
+func InspectionOf(a *admin.Answers) Inspection {
+	i := newInspection(&a.Status, a.At)
+	if a.Stats != nil {
+		i.Members = a.Stats.Members
 		i.Nodes = slices.DeleteFunc(i.Nodes, func(n NodeInspection) bool {
-			return n.Error != "" && slices.ContainsFunc(a.stats.Nodes, func(s redlock.NodeStats) bool { return s.Endpoint == n.Endpoint && HasLeft(&s) })
+			return n.Error != "" && slices.ContainsFunc(a.Stats.Nodes, func(s redlock.NodeStats) bool { return s.Endpoint == n.Endpoint && admin.HasLeft(&s) })
 		})
 	}
 	i.addKinds(a)
-	i.unasked = a.unasked
+	i.unasked = a.Unasked
 	if i.Verdict == "unknown" {
-		i.Probably = probably(&a.Status, a.at)
+		i.Probably = probably(&a.Status, a.At)
 	}
 	i.Digest = i.digest()
 	return i

@@ -2,19 +2,13 @@ package survey
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/door"
-	"github.com/redquorum/redquorum/internal/ledger"
-	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // What a name is that of, beside a lock.
@@ -23,61 +17,6 @@ const (
 	KindSemaphore = "semaphore"
 	KindElection  = "election"
 )
-
-// recentTerms is how many terms are looked at. The holder's is among the newest.
-const recentTerms = 8
-
-// Answers are what the masters told about a name.
-type Answers struct {
-	at      time.Time // when the masters had answered
-	Status  admin.Status
-	permits admin.SemaphoreStatus
-	terms   ledger.Page
-	stats   *redlock.Stats // of the Locker, at about that time; nil if they are not known
-	unasked bool           // a bound was met before
-}
-
-// size returns about how many bytes the answers take.
-func (a *Answers) size() (n int) {
-	const each = 200 // beside texts
-	count := func(nodes []admin.NodeStatus) {
-		for i := range nodes {
-			n += each + len(nodes[i].Value)
-			for _, reader := range nodes[i].Readers {
-				n += each + len(reader.Value)
-			}
-			for _, waiter := range nodes[i].Waiters {
-				n += len(waiter)
-			}
-		}
-	}
-	count(a.Status.Nodes)
-	for i := range a.permits.Slots {
-		count(a.permits.Slots[i].Nodes)
-	}
-	return n
-}
-
-// askKinds asks about the semaphore and the election of the name. If it fails, so does the question
-// about the lock, which says why.
-func (a *Answers) askKinds(ctx context.Context, locker *redlock.Locker, name string) {
-	var both sync.WaitGroup
-	both.Go(func() { a.permits = permitsOf(ctx, locker, name) })
-	both.Go(func() { a.terms = termsOf(ctx, locker, name) })
-	both.Wait()
-}
-
-// permitsOf asks about the semaphore of the name.
-func permitsOf(ctx context.Context, locker *redlock.Locker, name string) admin.SemaphoreStatus {
-	status, _ := admin.Of(locker).InspectSemaphore(ctx, name) //nolint:errcheck // see askKinds
-	return status
-}
-
-// termsOf asks about the election of the name.
-func termsOf(ctx context.Context, locker *redlock.Locker, name string) ledger.Page {
-	page, _ := door.Of(locker).ReadTerms(ctx, name, 0, recentTerms) //nolint:errcheck // see askKinds
-	return page
-}
 
 // Holding is a permit, or the lock of a reader.
 type Holding struct {
@@ -92,21 +31,21 @@ type Holding struct {
 }
 
 // addKinds adds what the name is that of, beside a lock.
-func (i *Inspection) addKinds(a *Answers) {
-	i.Kind, i.Permits, i.Readers = KindLock, []Holding{}, readersOf(&a.Status, a.at)
-	values := map[string]int64{}
-	for _, answer := range a.terms.Answers {
-		for _, entry := range answer.Entries {
-			i.Kind, values[entry.Value], i.NewestTerm = KindElection, entry.Term, max(i.NewestTerm, entry.Term)
+func (i *Inspection) addKinds(a *admin.Answers) {
+	i.Kind, i.Permits, i.Readers = KindLock, []Holding{}, readersOf(&a.Status, a.At)
+	for _, t := range a.Terms {
+		i.Kind, i.NewestTerm = KindElection, max(i.NewestTerm, t.Number)
+		if t.Value == i.Value {
+			i.Term = t.Number
 		}
+		i.Terms = append(i.Terms, Term{t.Number, t.Value, t.Owner, TenureOf(t.Since, a.At)})
 	}
-	i.Term, i.Terms = values[i.Value], termsIn(values, a.at)
-	if a.permits.Permits == 0 {
+	if a.Semaphore.Permits == 0 {
 		return
 	}
 	i.Kind = KindSemaphore
-	for _, slot := range a.permits.Slots {
-		s := newInspection(&slot, a.at)
+	for _, slot := range a.Semaphore.Slots {
+		s := newInspection(&slot, a.At)
 		permit := Holding{Name: slot.Name, Verdict: s.Verdict, Value: s.Value, Owner: s.Owner, Tenure: s.Tenure}
 		var left []time.Duration
 		for _, n := range slot.Nodes {
@@ -119,7 +58,7 @@ func (i *Inspection) addKinds(a *Answers) {
 		i.Permits = append(i.Permits, permit)
 	}
 	// A Locker may have learned of a master, or left one, between the two questions.
-	for _, n := range a.permits.Nodes {
+	for _, n := range a.Semaphore.Nodes {
 		for at := range i.Nodes {
 			if of := &i.Nodes[at]; of.Endpoint == n.Endpoint {
 				of.Waiting += n.Waiting
@@ -136,16 +75,6 @@ type Term struct {
 	Value string // of the leader's lock
 	Owner string // of the leader
 	Tenure
-}
-
-// termsIn returns terms, the newest first.
-func termsIn(values map[string]int64, now time.Time) (terms []Term) {
-	for value, number := range values {
-		name, since, waited := owner.Of(value)
-		terms = append(terms, Term{number, value, name, TenureOf(admin.Since{Time: since, Waited: waited}, now)})
-	}
-	slices.SortFunc(terms, func(a, b Term) int { return cmp.Compare(b.Term, a.Term) })
-	return terms
 }
 
 // readersOf returns the readers that any master knows, in the order of their values.

@@ -1,14 +1,15 @@
 package survey
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -51,7 +52,7 @@ type NodeListing struct {
 
 // isForbidden reports whether the master answered, and the user may not list.
 func (n *NodeListing) isForbidden() bool {
-	var forbidden *scan.ForbiddenError
+	var forbidden *admin.ForbiddenError
 	return errors.As(n.err, &forbidden)
 }
 
@@ -85,36 +86,55 @@ func (l *Listing) Failure() error {
 	}
 }
 
-// newListing returns what was found, sorted by name, and what is known of the masters after that.
-func newListing(scans []scan.Found, all *redlock.Stats, locks []Inspection) Listing {
-	l := Listing{Members: all.Members, Quorum: all.Quorum(), Locks: append([]Inspection{}, locks...)}
-	masterStats := all.Nodes
+// ListingOf says what the masters told about all locks. With an owner it has those only of which
+// somebody whose owner matches has the lock, a permit of it, reads it, or probably has it. In an
+// owner, * is any text and ? any character; an empty one is any owner.
+func ListingOf(told *admin.Scanned, owner string) Listing {
+	l := Listing{Members: told.Stats.Members, Quorum: told.Stats.Quorum(), Locks: []Inspection{}}
+	matches := ownerMatcher(cmp.Or(owner, "*"))
+	for i := range told.Answers {
+		switch in := InspectionOf(&told.Answers[i]); {
+		case in.IsThere():
+			if owner == "" || in.isOf(matches) {
+				l.Locks = append(l.Locks, in)
+			}
+		case in.NewestTerm > 0:
+			l.Idle = append(l.Idle, in)
+		}
+	}
 	slices.SortFunc(l.Locks, func(a, b Inspection) int { return Natural(a.Name, b.Name) })
+	l.addMasters(told)
+	// A majority that holds a lock has a master in common with every set of this size.
+	l.Complete = l.scanned() >= l.sufficient() && l.LeftOut.Forbidden == 0
+	return l
+}
+
+// addMasters adds how each master was looked through, and what was left out.
+func (l *Listing) addMasters(told *admin.Scanned) {
 	// Where no master was ever used, none has forgotten anything.
-	unused := !slices.ContainsFunc(masterStats, func(n redlock.NodeStats) bool { return n.Memory != "new" })
-	candidates, others := map[string]bool{}, map[string]scan.Reason{}
-	for i := range scans {
-		s := &scans[i]
+	unused := !slices.ContainsFunc(told.Stats.Nodes, func(n redlock.NodeStats) bool { return n.Memory != "new" })
+	candidates, others := map[string]bool{}, map[string]admin.Reason{}
+	for i := range told.Masters {
+		s := &told.Masters[i]
 		for _, name := range s.Names {
 			candidates[name] = true
 		}
 		maps.Copy(others, s.LeftOut)
-		stats := &masterStats[i] // there are never fewer later
-		if HasLeft(stats) {
+		stats := &told.Stats.Nodes[i]
+		if admin.HasLeft(stats) {
 			continue
 		}
-		if stats.State == pool.Closed && stats.Barred != nil {
-			s.Err = stats.Barred // which is why it was closed
-		}
 		node := NodeListing{
-			Endpoint: stats.Endpoint, Keys: s.Keys, Locks: len(s.Names), Bounded: s.Bounded, Votes: Votes(stats),
-			err: s.Err,
+			Endpoint: s.Endpoint, Keys: s.Keys, Locks: len(s.Names), Bounded: s.Bounded, Votes: admin.Votes(stats), err: s.Err,
+		}
+		if stats.State == pool.Closed && stats.Barred != nil {
+			node.err = stats.Barred // which is why it was closed
 		}
 		if !unused {
 			node.lacking = stats.Barred
 		}
-		if s.Err != nil {
-			node.Error = s.Err.Error()
+		if node.err != nil {
+			node.Error = node.err.Error()
 		}
 		l.Nodes = append(l.Nodes, node)
 	}
@@ -123,23 +143,20 @@ func newListing(scans []scan.Found, all *redlock.Stats, locks []Inspection) List
 			l.LeftOut.add(why)
 		}
 	}
-	// A majority that holds a lock has a master in common with every set of this size.
-	l.Complete = l.scanned() >= l.sufficient() && l.LeftOut.Forbidden == 0
-	return l
 }
 
 // sufficient returns how many masters have every lock that is held.
 func (l *Listing) sufficient() int { return l.Members - l.Quorum + 1 }
 
-func (l *LeftOut) add(why scan.Reason) {
+func (l *LeftOut) add(why admin.Reason) {
 	switch why {
-	case scan.Lasting:
+	case admin.Lasting:
 		l.Lasting++
-	case scan.Large:
+	case admin.Large:
 		l.Large++
-	case scan.OtherType:
+	case admin.OtherType:
 		l.OtherType++
-	case scan.Forbidden:
+	case admin.Forbidden:
 		l.Forbidden++
 	}
 }

@@ -12,10 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/door"
-	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // Release is what unlock --json prints. Its field names are documented (redlock help unlock).
@@ -91,26 +88,26 @@ func (h *Holding) Digest() string {
 // If it fails, and any master has told of the lock, the Release has its Nodes. The error is that of
 // the deletion, [ErrSemaphore], a [*ChangedError], or says that the name is that of somebody's
 // data.
-func Force(ctx context.Context, locker *redlock.Locker, prefix, name, digest, reason string) (r Release, err error) {
+func Force(ctx context.Context, operator *admin.Operator, prefix, name, digest, reason string) (r Release, err error) {
 	// Delete the lock even if its status is unknown: the error of the deletion says more.
-	told, err := Ask(ctx, locker, name)
+	told, err := operator.Ask(ctx, name)
 	if len(told.Status.Nodes) == 0 {
 		return r, err
 	}
 	if err := checkIsLock(prefix+name, &told.Status); err != nil {
 		return r, err
 	}
-	r.Inspection = told.Inspection()
+	r.Inspection = InspectionOf(&told)
 	if r.Kind == KindSemaphore && r.Verdict == "free" {
 		return r, fmt.Errorf("%q %w: give the name of one of its permits, such as %q", name, ErrSemaphore, r.Permits[0].Name)
 	}
 	if digest != "" && digest != r.Digest {
 		return r, &ChangedError{r.Inspection}
 	}
-	taken, err := door.Of(locker).Force(ctx, name, reason, r.seen())
-	if errors.Is(err, journal.ErrChanged) {
-		now, _ := Ask(ctx, locker, name) //nolint:errcheck // then nobody knows who holds it
-		return r, &ChangedError{now.Inspection()}
+	taken, err := operator.Because(reason).Force(ctx, name, r.seen()...)
+	if errors.Is(err, admin.ErrChanged) {
+		now, _ := operator.Ask(ctx, name) //nolint:errcheck // then nobody knows who holds it
+		return r, &ChangedError{InspectionOf(&now)}
 	}
 	r.Left, r.Unlogged, r.Released = taken.Left, taken.Unlogged, err == nil
 	if r.Logged = err == nil && taken.Value != "" && taken.Unlogged == nil; taken.Value != "" {

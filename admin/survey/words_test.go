@@ -3,12 +3,13 @@ package survey
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -39,15 +40,6 @@ func TestATTLIsThatOfAMajority(t *testing.T) {
 		{[]time.Duration{-1, time.Second, -time.Second}, -1},
 	} {
 		assert.Equal(t, c.want, millisOf(c.left, 2))
-	}
-}
-
-func TestANameMayBeAPermit(t *testing.T) {
-	for name, want := range map[string]string{
-		"s#1": "s 1", "a#2#1024": "a#2 1024", "s#0": " 0", "s#01": " 0", "s#10000": " 0", "#1": " 0", "s": " 0", "a\n#3": "a\n 3",
-	} {
-		base, slot := permitOf(name)
-		assert.Equal(t, want, fmt.Sprint(base, " ", slot), name)
 	}
 }
 
@@ -87,16 +79,6 @@ func TestATokenIsTheNumberThatAQuorumHas(t *testing.T) {
 	}
 }
 
-func TestTermsAreToldWithTheirLeadersTheNewestFirst(t *testing.T) {
-	now := time.Unix(1000, 0)
-	terms := termsIn(map[string]int64{"A|@990|ann": 3, "B|~995|bob": 9, "C": 1}, now)
-	assert.Equal(t, []Term{
-		{Term: 9, Value: "B|~995|bob", Owner: "bob", Tenure: Tenure{"1970-01-01T00:16:35Z", 5000, true}},
-		{Term: 3, Value: "A|@990|ann", Owner: "ann", Tenure: Tenure{"1970-01-01T00:16:30Z", 10_000, false}},
-		{Term: 1, Value: "C"},
-	}, terms)
-}
-
 func TestAMasterStandsSomehowForAReason(t *testing.T) {
 	secret := errors.New("dial redis://:secret@c:1")
 	nodes := []redlock.NodeStats{
@@ -112,12 +94,25 @@ func TestAMasterStandsSomehowForAReason(t *testing.T) {
 		told = append(told, state+"|"+why)
 	}
 	assert.Equal(t, []string{"votes|", "no vote|" + pool.ErrQuarantined.Error(), "down|dial redis://…@c:1", "down|", "connecting|"}, told)
-	assert.Equal(t, 1, CountVotes(nodes))
+	assert.Equal(t, 1, admin.CountVotes(nodes))
 }
 
-func TestMastersOfTwoClustersAreUndecidedWhileNoneVotes(t *testing.T) {
-	other := redlock.NodeStats{Stats: pool.Stats{State: pool.Up}, Barred: redlock.ErrOtherCluster}
-	votes := redlock.NodeStats{Stats: pool.Stats{State: pool.Up}}
-	assert.False(t, areDecided([]redlock.NodeStats{other, other, other}))
-	assert.True(t, areDecided([]redlock.NodeStats{votes, votes, other}))
+func TestTermsAreToldWithTheirLeaders(t *testing.T) {
+	bob := admin.Term{Number: 9, Value: "B|~995|bob", Owner: "bob", Since: admin.Since{Time: time.Unix(995, 0), Waited: true}}
+	in := InspectionOf(&admin.Answers{
+		At: time.Unix(1000, 0), Status: admin.Status{Value: bob.Value}, Terms: []admin.Term{bob, {Number: 1, Value: "C"}},
+	})
+	assert.Equal(t, KindElection, in.Kind)
+	assert.Equal(t, []int64{9, 9}, []int64{in.Term, in.NewestTerm})
+	assert.Equal(t, []Term{
+		{Term: 9, Value: "B|~995|bob", Owner: "bob", Tenure: Tenure{"1970-01-01T00:16:35Z", 5000, true}}, {Term: 1, Value: "C"},
+	}, in.Terms)
+}
+
+func TestWhatWasNotAskedAboutIsInTheList(t *testing.T) {
+	told := admin.Scanned{Answers: []admin.Answers{{Status: admin.Status{Name: "x", Quorum: 2}, Stats: &redlock.Stats{Members: 3}, Unasked: true}}}
+	listed := ListingOf(&told, "")
+	require.Len(t, listed.Locks, 1)
+	assert.Equal(t, "unknown", listed.Locks[0].Verdict)
+	assert.Equal(t, 3, listed.Locks[0].Members)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
@@ -51,12 +50,12 @@ a wrong command line.`,
   redlock init --force --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			locker, err := nodes.OpenToChange(cmd)
+			operator, err := nodes.OpenToChange(cmd)
 			if err != nil {
 				return err
 			}
-			defer locker.Close() //nolint:errcheck // it holds no locks
-			result, err := initialize(cmd.Context(), locker, force)
+			defer operator.Close() //nolint:errcheck // it holds no locks
+			result, err := initialize(cmd.Context(), operator, force)
 			if err != nil {
 				return err
 			}
@@ -92,16 +91,16 @@ type initialized struct {
 	err      error // why it does not vote; nil if it does
 }
 
-func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result initialization, err error) {
-	survey.AwaitVotes(ctx, clock.System(), locker)
-	for _, n := range locker.Stats().Nodes {
-		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: survey.Votes(&n)})
+func initialize(ctx context.Context, operator *admin.Operator, force bool) (result initialization, err error) {
+	operator.AwaitVotes(ctx)
+	for _, n := range operator.Stats().Nodes {
+		result.nodes = append(result.nodes, initialized{endpoint: n.Endpoint, before: admin.Votes(&n)})
 	}
-	err = initAndForm(ctx, locker, force)
-	stats := locker.Stats()
+	err = initAndForm(ctx, operator, force)
+	stats := operator.Stats()
 	result.members = stats.Members
 	result.timed = slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool { return n.QuarantinedFor > 0 })
-	if m, err := admin.Of(locker).Cluster().Members(ctx); err == nil {
+	if m, err := operator.Cluster().Members(ctx); err == nil {
 		result.maxTTL = m.MaxTTL
 	}
 	var failure *redlock.QuorumError
@@ -121,10 +120,10 @@ func initialize(ctx context.Context, locker *redlock.Locker, force bool) (result
 }
 
 // initAndForm calls Init until the masters that are there vote by a list of members, if they can.
-func initAndForm(ctx context.Context, locker *redlock.Locker, force bool) error {
+func initAndForm(ctx context.Context, operator *admin.Operator, force bool) error {
 	for range formTries {
-		err := admin.Of(locker).Init(ctx, force)
-		stats := locker.Stats()
+		err := operator.Init(ctx, force)
+		stats := operator.Stats()
 		forms := stats.Cluster == "" && !slices.ContainsFunc(stats.Nodes, func(n redlock.NodeStats) bool {
 			return n.State != pool.Up || n.Memory != "active" || n.Barred == nil
 		})
@@ -132,7 +131,7 @@ func initAndForm(ctx context.Context, locker *redlock.Locker, force bool) error 
 			return err
 		}
 	}
-	return admin.Of(locker).Init(ctx, force)
+	return operator.Init(ctx, force)
 }
 
 // A cluster is formed in a moment, but another client may be in between.

@@ -42,16 +42,16 @@ for a wrong command line.`,
   redlock inspect nightly --nodes redis://a:6379,redis://b:6379,redis://c:6379`,
 		Args: oneName("inspect"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			locker, err := nodes.OpenToAsk(cmd)
+			operator, err := nodes.OpenToAsk(cmd)
 			if err != nil {
 				return err
 			}
-			defer locker.Close() //nolint:errcheck // it holds no locks
-			told, err := survey.Ask(cmd.Context(), locker, args[0])
+			defer operator.Close() //nolint:errcheck // it holds no locks
+			told, err := operator.Ask(cmd.Context(), args[0])
 			if len(told.Status.Nodes) == 0 {
 				return withStatus(err)
 			}
-			i := told.Inspection()
+			i := survey.InspectionOf(&told)
 			if misnamed := cli.Misnamed(nodes.KeyPrefix+args[0], &told.Status); err != nil && misnamed != nil {
 				// The masters have answered, and the output says what.
 				i.NoLock, err = misnamed.Error(), cli.StatusError{Status: cli.ExitMisnamed}

@@ -6,13 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -21,7 +20,7 @@ func newListCommand() *cobra.Command {
 	var nodes masters.Flags
 	var output cli.Output
 	var owner string
-	bounds := scan.Bounds{Keys: 100_000, Locks: 1000}
+	query := admin.Query{Keys: 100_000, Locks: 1000, Bound: listBound}
 	cmd := &cobra.Command{
 		Use:   "list [PATTERN] [flags]",
 		Short: "Tell which locks there are, and who holds them",
@@ -52,13 +51,14 @@ line.`,
   redlock list --json | jq '.locks[].name'`,
 		Args: func(_ *cobra.Command, args []string) error { return onePattern("list", args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := openLister(cmd, &nodes, patternOf(args), bounds, masters.AskTimeout)
+			operator, err := openToList(cmd, &nodes, masters.AskTimeout)
 			if err != nil {
 				return err
 			}
-			defer l.Locker.Close() //nolint:errcheck // it holds no locks
-			l.Owner = owner
-			list, err := l.List(cmd.Context())
+			defer operator.Close() //nolint:errcheck // it holds no locks
+			query.Pattern = patternOf(args)
+			told, err := operator.Scan(cmd.Context(), query)
+			list := survey.ListingOf(&told, owner)
 			text := func(look terminal.Look) []string { return tables.Listing(&list, look) }
 			if err := output.Write(cmd, list, text); err != nil {
 				return err
@@ -71,13 +71,13 @@ line.`,
 	}
 	output.Add(cmd)
 	cmd.Flags().StringVar(&owner, "owner", "", "list what holders have whose owner matches this `pattern`")
-	addBounds(cmd, &bounds)
+	addBounds(cmd, &query)
 	nodes.Add(cmd)
 	return cmd
 }
 
 // addBounds adds the flags that limit a scan.
-func addBounds(cmd *cobra.Command, bounds *scan.Bounds) {
+func addBounds(cmd *cobra.Command, bounds *admin.Query) {
 	cmd.Flags().IntVar(&bounds.Keys, "scan", bounds.Keys, "look at so `many` keys of each master at most")
 	cmd.Flags().IntVar(&bounds.Locks, "limit", bounds.Locks, "stop when a master has so `many` locks")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -116,13 +116,14 @@ func failure(l *survey.Listing) error {
 // listBound bounds a list: what is known by then is told.
 const listBound = time.Minute
 
-// openLister connects to the masters, and waits until it is known whose votes count.
-func openLister(cmd *cobra.Command, flags *masters.Flags, pattern string, bounds scan.Bounds, timeout time.Duration) (*survey.Lister, error) {
+// openToList connects to the masters, and waits until it is known whose votes count. An answer has
+// the timeout.
+func openToList(cmd *cobra.Command, flags *masters.Flags, timeout time.Duration) (*admin.Operator, error) {
 	reached := redlock.WithPool(pool.WithClientName("redlock-"+cmd.Name()), pool.WithDialTimeout(timeout), pool.WithStallTimeout(timeout))
-	locker, err := flags.Open(cmd, append(survey.AskOptions(flags.MaxTTL, timeout), reached)...)
+	operator, err := flags.OpenToAsk(cmd, redlock.WithNodeTimeout(timeout), reached)
 	if err != nil {
 		return nil, err
 	}
-	survey.AwaitMembers(cmd.Context(), clock.System(), locker)
-	return &survey.Lister{Locker: locker, KeyPrefix: flags.KeyPrefix, Timeout: timeout, Pattern: pattern, Bounds: bounds, Bound: listBound}, nil
+	operator.AwaitMembers(cmd.Context())
+	return operator, nil
 }

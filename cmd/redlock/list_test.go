@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
@@ -21,7 +22,6 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/proof/docs"
-	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -200,10 +200,10 @@ func (f *fleet) watch() *watcher {
 	cmd.SetContext(f.t.Context())
 	flags.Add(cmd)
 	require.NoError(f.t, cmd.ParseFlags(f.flags))
-	lister, err := openLister(cmd, &flags, "*", scan.Bounds{Keys: 10_000, Locks: 100}, topTimeout)
+	operator, err := openToList(cmd, &flags, topTimeout)
 	require.NoError(f.t, err)
-	f.t.Cleanup(func() { assert.NoError(f.t, lister.Locker.Close()) })
-	return &watcher{lister: lister, clock: clock.System()}
+	f.t.Cleanup(func() { assert.NoError(f.t, operator.Close()) })
+	return &watcher{operator: operator, query: admin.Query{Pattern: "*", Keys: 10_000, Locks: 100}, clock: clock.System()}
 }
 
 func statesOf(s *top.Snapshot) (states []string) {

@@ -6,13 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/admin/survey"
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/door"
-	"github.com/redquorum/redquorum/internal/journal"
 )
 
 func newLogCommand() *cobra.Command {
@@ -41,15 +38,14 @@ line.`,
 			if limit < 1 {
 				return cli.Usagef("--limit is 1 or more")
 			}
-			locker, err := nodes.OpenToAsk(cmd)
+			operator, err := nodes.OpenToAsk(cmd)
 			if err != nil {
 				return err
 			}
-			defer locker.Close() //nolint:errcheck // it holds no locks
-			survey.AwaitVotes(cmd.Context(), clock.System(), locker)
-			entries, err := door.Of(locker).ReadLog(cmd.Context())
-			entries = entries[max(len(entries)-limit, 0):]
-			told := survey.Events{Complete: err == nil, Events: append([]journal.Entry{}, entries...)}
+			defer operator.Close() //nolint:errcheck // it holds no locks
+			operator.AwaitVotes(cmd.Context())
+			log, err := operator.Log(cmd.Context())
+			told := survey.EventsOf(log[max(len(log)-limit, 0):], err)
 			return errors.Join(withStatus(err), output.Write(cmd, told, func(terminal.Look) []string { return tables.Events(&told) }))
 		},
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/top"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -31,7 +31,7 @@ func newTopCommand() *cobra.Command {
 	var nodes masters.Flags
 	var allowForce bool
 	interval := 2 * time.Second
-	bounds := scan.Bounds{Keys: 10_000, Locks: 200}
+	query := admin.Query{Keys: 10_000, Locks: 200, Bound: listBound}
 	cmd := &cobra.Command{
 		Use:   "top [PATTERN] [flags]",
 		Short: "Watch locks and masters on the terminal",
@@ -58,16 +58,17 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 			if !top.CanShow(cmd.InOrStdin(), cmd.OutOrStdout()) {
 				return top.ErrNoTerminal
 			}
-			l, err := openLister(cmd, &nodes, patternOf(args), bounds, topTimeout)
+			operator, err := openToList(cmd, &nodes, topTimeout)
 			if err != nil {
 				return err
 			}
-			defer l.Locker.Close() //nolint:errcheck // it holds no locks
-			w := watcher{lister: l, clock: clock.System()}
+			defer operator.Close() //nolint:errcheck // it holds no locks
+			query.Pattern = patternOf(args)
+			w := watcher{operator: operator, query: query, clock: clock.System()}
 			c := top.Config{Title: prose.Printable(strings.Join(append([]string{"redlock top"}, args...), " ")), Interval: interval, Look: w.look}
 			if allowForce {
 				c.Force = func(ctx context.Context, name, digest, reason string) (survey.Release, error) {
-					return survey.Force(ctx, l.Locker, nodes.KeyPrefix, name, digest, reason)
+					return survey.Force(ctx, operator, nodes.KeyPrefix, name, digest, reason)
 				}
 			}
 			return top.Show(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), c)
@@ -75,15 +76,16 @@ Exit status: 0; 64 for a wrong command line, and without a terminal.`,
 	}
 	cmd.Flags().DurationVar(&interval, "interval", interval, "time between two looks")
 	cmd.Flags().BoolVar(&allowForce, "allow-force", false, "locks can be taken from their holders, as unlock does")
-	addBounds(cmd, &bounds)
+	addBounds(cmd, &query)
 	nodes.Add(cmd)
 	return cmd
 }
 
 // watcher looks at locks and masters again and again.
 type watcher struct {
-	lister *survey.Lister
-	clock  clock.Clock
+	operator *admin.Operator
+	query    admin.Query
+	clock    clock.Clock
 
 	looked clock.Instant   // when; of the last look
 	known  map[string]bool // the holders that were seen then; nil before the first look
@@ -93,12 +95,18 @@ type watcher struct {
 func (w *watcher) look(ctx context.Context, name string) top.Snapshot {
 	if name != "" {
 		anyKind := func(string) bool { return true }
-		one, _ := w.lister.Inspect(ctx, []string{name}, anyKind) //nolint:errcheck // it says what each master answered
-		return top.Snapshot{At: w.clock.Wall(), Locks: one}
+		s := top.Snapshot{}
+		told, _ := w.operator.AskAll(ctx, []string{name}, anyKind) //nolint:errcheck // it says what each master answered
+		for i := range told {
+			s.Locks = append(s.Locks, survey.InspectionOf(&told[i]))
+		}
+		s.At = w.clock.Wall()
+		return s
 	}
 	// Not at the same time as the list: what queues before a PING adds to its round trip.
-	vitals := w.lister.Examine(ctx)
-	list, err := w.lister.List(ctx)
+	vitals := w.operator.Vitals(ctx)
+	told, err := w.operator.Scan(ctx, w.query)
+	list := survey.ListingOf(&told, "")
 	s := top.Snapshot{At: w.clock.Wall(), Count: list.Count() + w.rate(list.Locks), Locks: list.Locks}
 	switch failure := failure(&list); {
 	case failure != nil:
@@ -109,8 +117,8 @@ func (w *watcher) look(ctx context.Context, name string) top.Snapshot {
 	if s.Problem == "" {
 		s.Notes = append(list.Bounded(), list.Missing()...)
 	}
-	for i, n := range w.lister.Locker.Stats().Nodes {
-		if i < len(vitals) && !survey.HasLeft(&n) { // one may have joined since
+	for i, n := range w.operator.Stats().Nodes {
+		if i < len(vitals) && !admin.HasLeft(&n) { // one may have joined since
 			s.Masters = append(s.Masters, masterOf(&n, vitals[i]))
 		}
 	}
@@ -138,7 +146,7 @@ func (w *watcher) rate(locks []survey.Inspection) string {
 }
 
 // masterOf describes a master.
-func masterOf(n *redlock.NodeStats, vitals survey.Vitals) top.Master {
+func masterOf(n *redlock.NodeStats, vitals admin.Vitals) top.Master {
 	m := top.Master{Endpoint: n.Endpoint, Vitals: vitals, Server: cmp.Or(prose.Printable(strings.TrimSpace(n.Product+" "+n.Version)), "-")}
 	if m.State, m.Why = survey.Standing(n); m.State == survey.MemberVotes && vitals.Err != nil {
 		m.Why = prose.Readable(vitals.Err.Error())

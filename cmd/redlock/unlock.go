@@ -62,12 +62,12 @@ one holds it by then; 69 if too few answer; 64 without --force or --reason, and 
 }
 
 func unlock(cmd *cobra.Command, nodes *masters.Flags, name, reason string, output cli.Output) error {
-	locker, err := nodes.OpenToAsk(cmd)
+	operator, err := nodes.OpenToAsk(cmd)
 	if err != nil {
 		return err
 	}
-	defer locker.Close() //nolint:errcheck // it holds no locks
-	r, err := survey.Force(cmd.Context(), locker, nodes.KeyPrefix, name, "", reason)
+	defer operator.Close() //nolint:errcheck // it holds no locks
+	r, err := survey.Force(cmd.Context(), operator, nodes.KeyPrefix, name, "", reason)
 	if errors.Is(err, survey.ErrSemaphore) {
 		err = cli.Usagef("%w", err)
 	}

@@ -26,7 +26,8 @@ type Door struct {
 	Clock   clock.Clock     // of the Locker
 	Closing <-chan struct{} // closed when the Locker is
 
-	KeyPrefix string // of the names of locks
+	KeyPrefix string        // of the names of locks
+	Timeout   time.Duration // of a round for a lock with the Locker's TTL
 
 	// Nodes returns the nodes, in the order of the Stats. The Locker closes those of its own when
 	// their masters were removed.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -207,7 +206,7 @@ func remedied(reason error) string {
 // headOf returns the text of a failure without those of the masters. Those that vote need not have
 // answered the request that was cut short, so it tells nobody how many granted that.
 func headOf(failure *redlock.QuorumError, nodes []redlock.NodeStats) string {
-	votes := survey.CountVotes(nodes)
+	votes := admin.CountVotes(nodes)
 	if failure.Op == "ready" && len(nodes) > 0 && votes < failure.Need {
 		return "no quorum: " + Votes(votes, len(nodes), failure.Need)
 	}

@@ -9,12 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/internal/ask"
-	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -98,7 +97,7 @@ func NewCommand() *cobra.Command {
 				nodes: dialed, prefix: nodes.KeyPrefix, name: name,
 				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
 			}
-			defer func() { survey.CloseAll(d.nodes) }()
+			defer func() { masters.CloseAll(d.nodes) }()
 			report, err := d.examine(cmd.Context())
 			if err != nil {
 				return err
@@ -133,15 +132,15 @@ type doctor struct {
 // endpoint or a name that cannot be used.
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	// A Locker knows which votes would not count, and why.
-	followed, err := survey.Follow(ctx, d.clock, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
-		redlock.WithKeyPrefix(d.prefix), door.OnlyLooks.(redlock.Option))
-	d.nodes = followed.Nodes
+	followed, err := follow(ctx, d.nodes, redlock.WithTTL(d.ttl), redlock.WithMaxTTL(d.maxTTL),
+		redlock.WithKeyPrefix(d.prefix), admin.OnlyLooks())
+	d.nodes = followed.nodes
 	if err != nil {
 		return diagnosis{}, cli.InvalidUsage(err)
 	}
-	locker := followed.Locker
+	locker := followed.locker
 	defer locker.Close() //nolint:errcheck // it holds no locks
-	if m := followed.Membership; m.Cluster != "" {
+	if m := followed.membership; m.Cluster != "" {
 		d.maxTTL = m.MaxTTL
 	}
 	if d.name != "" {
@@ -156,7 +155,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	connecting.Add(len(d.nodes))
 	votes := sync.OnceValue(func() []redlock.NodeStats {
 		connecting.Wait()
-		survey.AwaitVotes(ctx, d.clock, locker)
+		admin.Of(locker).AwaitVotes(ctx)
 		return locker.Stats().Nodes
 	})
 	for i, node := range d.nodes {
@@ -174,5 +173,5 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	}
 	examined.Wait()
 	stats := locker.Stats()
-	return diagnose(all, d.limits, &cluster{followed.Membership, stats.Members, followed.Flaws}), nil
+	return diagnose(all, d.limits, &cluster{followed.membership, stats.Members, followed.flaws}), nil
 }

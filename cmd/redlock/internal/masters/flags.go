@@ -12,11 +12,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -212,18 +213,25 @@ func (f *Flags) poolOptions() []pool.Option {
 	return opts
 }
 
+// askTTL is that of a Locker that acquires nothing.
+const askTTL = 10 * time.Second
+
 // AskTimeout bounds an answer: a distant master must not count as one that does not answer.
 const AskTimeout = 2 * time.Second
 
-// OpenToAsk returns a Locker that acquires nothing, and changes nothing at the masters on its own.
-func (f *Flags) OpenToAsk(cmd *cobra.Command) (*redlock.Locker, error) {
-	return f.Open(cmd, survey.AskOptions(f.MaxTTL, AskTimeout)...)
+// OpenToAsk returns an operator. By itself, nothing changes at the masters.
+func (f *Flags) OpenToAsk(cmd *cobra.Command, opts ...redlock.Option) (*admin.Operator, error) {
+	return f.OpenToChange(cmd, append(opts, admin.OnlyLooks())...)
 }
 
-// OpenToChange returns a Locker that acquires nothing, and makes no new master vote.
-func (f *Flags) OpenToChange(cmd *cobra.Command) (*redlock.Locker, error) {
-	return f.Open(cmd, redlock.WithTTL(min(survey.AskTTL, f.MaxTTL)), redlock.WithNodeTimeout(AskTimeout),
-		redlock.WithQuarantine(redlock.QuarantineStrict))
+// OpenToChange returns an operator, who makes no new master vote.
+func (f *Flags) OpenToChange(cmd *cobra.Command, opts ...redlock.Option) (operator *admin.Operator, err error) {
+	usual := []redlock.Option{redlock.WithTTL(min(askTTL, f.MaxTTL)), redlock.WithNodeTimeout(AskTimeout)}
+	err = f.Reach(cmd, func(endpoints []string, reached ...pool.Option) (err error) {
+		operator, err = admin.New(endpoints, slices.Concat(f.Options(), usual, []redlock.Option{redlock.WithPool(reached...)}, opts)...)
+		return err
+	})
+	return operator, err
 }
 
 // Options returns what everyone who shares the masters agrees on.
@@ -249,7 +257,7 @@ func (f *Flags) CheckTTL(ttl time.Duration) error {
 }
 
 // Dial returns a node for each endpoint, which connects in the background. Close them with
-// [survey.CloseAll]. What it rejects is a mistake in the command line.
+// [CloseAll]. What it rejects is a mistake in the command line.
 func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Node, err error) {
 	endpoints, places, err := f.find(cmd)
 	if err != nil {
@@ -259,7 +267,7 @@ func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Nod
 	for i, endpoint := range endpoints {
 		node, err := pool.NewNode(endpoint, opts...)
 		if err != nil {
-			survey.CloseAll(nodes)
+			CloseAll(nodes)
 			return nil, wrongEndpoint(places, endpoints, fmt.Sprintf("endpoint %d: %v", i+1, err))
 		}
 		nodes = append(nodes, node)
@@ -293,7 +301,7 @@ func Causes(nodes []redlock.NodeStats) string {
 	at := map[string][]string{}
 	for i := range nodes {
 		n := &nodes[i]
-		if survey.Votes(n) {
+		if admin.Votes(n) {
 			continue
 		}
 		why := cmp.Or(n.Barred, n.Err, errNoAnswer).Error()
@@ -312,3 +320,12 @@ func Causes(nodes []redlock.NodeStats) string {
 }
 
 var errNoAnswer = errors.New("no answer yet")
+
+// CloseAll closes nodes, all at once: one that hangs takes its time.
+func CloseAll(nodes []*pool.Node) {
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		all.Go(func() { _ = node.Close() }) //nolint:errcheck // always nil
+	}
+	all.Wait()
+}

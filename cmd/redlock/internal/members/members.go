@@ -9,8 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/admin/survey"
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/redlock"
@@ -63,12 +61,12 @@ func NewCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.open(cmd, true, func(ctx context.Context, locker *redlock.Locker) error {
-				m, err := admin.Of(locker).Cluster().Members(ctx)
+			return f.open(cmd, true, func(ctx context.Context, operator *admin.Operator) error {
+				m, err := operator.Cluster().Members(ctx)
 				if err != nil {
-					return failure(err, locker)
+					return failure(err, operator)
 				}
-				stats := locker.Stats()
+				stats := operator.Stats()
 				v := viewOf(&m, &stats)
 				return f.output.Write(cmd, v, v.text)
 			})
@@ -143,38 +141,38 @@ func (c *change) command() *cobra.Command {
 		if _, err := c.plan(&admin.Membership{}, args); cli.ExitStatus(err) == cli.ExitUsage {
 			return err // before anybody is asked
 		}
-		return f.open(cmd, f.dryRun, func(ctx context.Context, locker *redlock.Locker) error { return f.run(ctx, cmd, locker, c, args) })
+		return f.open(cmd, f.dryRun, func(ctx context.Context, operator *admin.Operator) error { return f.run(ctx, cmd, operator, c, args) })
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	f.add(cmd)
 	return cmd
 }
 
-// open opens a Locker that acquires nothing, and makes no new master vote, and waits until it is
-// known which masters vote. One that only looks changes nothing on its own.
-func (f *flags) open(cmd *cobra.Command, looks bool, do func(context.Context, *redlock.Locker) error) error {
+// open opens an operator, who makes no new master vote, and waits until it is known which masters
+// vote. One who only looks changes nothing by itself.
+func (f *flags) open(cmd *cobra.Command, looks bool, do func(context.Context, *admin.Operator) error) error {
 	open := f.nodes.OpenToChange
 	if looks {
 		open = f.nodes.OpenToAsk
 	}
-	locker, err := open(cmd)
+	operator, err := open(cmd)
 	if err != nil {
 		return err
 	}
-	defer locker.Close() //nolint:errcheck // it holds no locks
-	survey.AwaitVotes(cmd.Context(), clock.System(), locker)
-	return do(cmd.Context(), locker)
+	defer operator.Close() //nolint:errcheck // it holds no locks
+	operator.AwaitVotes(cmd.Context())
+	return do(cmd.Context(), operator)
 }
 
 var errByList = errors.New("the user may not read redquorum:memory and redquorum:members, so there is no list to show: " +
 	"votes count by the endpoints of each client; redlock doctor has the rule that allows it")
 
 // failure gives an error its exit status.
-func failure(err error, locker *redlock.Locker) error {
+func failure(err error, operator *admin.Operator) error {
 	if !errors.Is(err, redlock.ErrNoQuorum) {
 		return cli.InvalidUsage(err)
 	}
-	if stats := locker.Stats(); stats.Cluster == "" && survey.CountVotes(stats.Nodes) >= stats.Quorum() {
+	if stats := operator.Stats(); stats.Cluster == "" && admin.CountVotes(stats.Nodes) >= stats.Quorum() {
 		return errByList
 	}
 	return cli.StatusError{Status: cli.ExitNoQuorum, Err: err}

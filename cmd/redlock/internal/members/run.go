@@ -17,16 +17,15 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // run makes a change, and shows the list as it is then.
-func (f *flags) run(ctx context.Context, cmd *cobra.Command, locker *redlock.Locker, c *change, args []string) error {
+func (f *flags) run(ctx context.Context, cmd *cobra.Command, operator *admin.Operator, c *change, args []string) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	m, err := admin.Of(locker).Cluster().Members(ctx)
+	m, err := operator.Cluster().Members(ctx)
 	if err != nil {
-		return failure(err, locker)
+		return failure(err, operator)
 	}
 	steps, err := c.plan(&m, args)
 	if err != nil {
@@ -38,10 +37,10 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command, locker *redlock.Loc
 		for _, s := range steps {
 			say.note(s)
 		}
-	} else if m, done, err = c.make(ctx, locker, steps, args, &say); err != nil {
+	} else if m, done, err = c.make(ctx, operator, steps, args, &say); err != nil {
 		return err
 	}
-	stats := locker.Stats()
+	stats := operator.Stats()
 	v := viewOf(&m, &stats)
 	v.Changes, v.dryRun, v.changes = done, f.dryRun, true
 	if f.dryRun {
@@ -52,7 +51,7 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command, locker *redlock.Loc
 
 // make makes the steps. Where one of them changed nothing, because the new endpoint is another name
 // of the member that it is to replace, what is left to do follows.
-func (c *change) make(ctx context.Context, locker *redlock.Locker, steps []step, args []string, say *sayer) (m admin.Membership, done []string, err error) {
+func (c *change) make(ctx context.Context, operator *admin.Operator, steps []step, args []string, say *sayer) (m admin.Membership, done []string, err error) {
 	for range 2 {
 		for _, s := range steps {
 			if len(done) == 0 {
@@ -60,16 +59,16 @@ func (c *change) make(ctx context.Context, locker *redlock.Locker, steps []step,
 			}
 			say.line("%s", s.does)
 			say.waits = ""
-			if err := s.make(ctx, admin.Of(locker).Cluster().Progress(say.progress)); err != nil {
+			if err := s.make(ctx, operator.Cluster().Progress(say.progress)); err != nil {
 				if errors.As(context.Cause(ctx), new(interrupted)) {
 					err = stopped(ctx, err)
 				}
-				return m, nil, failure(err, locker)
+				return m, nil, failure(err, operator)
 			}
 		}
 		done = append(done, doesOf(steps)...)
-		if m, err = admin.Of(locker).Cluster().Members(ctx); err != nil {
-			return m, nil, failure(err, locker)
+		if m, err = operator.Cluster().Members(ctx); err != nil {
+			return m, nil, failure(err, operator)
 		}
 		if !c.adds {
 			return m, done, nil

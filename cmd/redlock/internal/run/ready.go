@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/pool"
@@ -53,7 +53,7 @@ func (r *runner) untilQuorum() (left time.Duration, known bool) {
 		n := &stats.Nodes[i]
 		remembers := n.Memory == "active" && errors.Is(n.Barred, pool.ErrQuarantined)
 		counts := n.QuarantinedFor > 0 && (n.Memory != "new" || r.nodes.Strict)
-		if survey.Votes(n) || remembers || counts {
+		if admin.Votes(n) || remembers || counts {
 			ends = append(ends, n.QuarantinedFor)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *runner) unready() error {
 	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum()}
 	for i := range nodes {
 		n := &nodes[i]
-		if !survey.Votes(n) {
+		if !admin.Votes(n) {
 			why := &redlock.NodeError{Endpoint: n.Endpoint, Err: cmp.Or(n.Barred, n.Err, pool.ErrTimeout)}
 			failure.Nodes = append(failure.Nodes, why)
 		}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
@@ -192,7 +192,7 @@ func (h *holder) sayDegraded(end bool) {
 	stats := h.locker.Stats()
 	lacking := slices.DeleteFunc(slices.Clone(stats.Nodes), func(n redlock.NodeStats) bool {
 		soon := n.State == pool.Connecting && n.Err == nil || errors.Is(n.Barred, pool.ErrQuarantined)
-		return survey.Votes(&n) || soon && !end
+		return admin.Votes(&n) || soon && !end
 	})
 	if len(lacking) <= h.saidDegraded {
 		return
@@ -208,7 +208,7 @@ const answerTime = 100 * time.Millisecond
 // awaitVotes gives masters the moment, from the acquisition on. It returns at once if all vote.
 func (h *holder) awaitVotes(acquired clock.Instant) {
 	all := func() bool {
-		return !slices.ContainsFunc(h.locker.Stats().Nodes, func(n redlock.NodeStats) bool { return !survey.Votes(&n) })
+		return !slices.ContainsFunc(h.locker.Stats().Nodes, func(n redlock.NodeStats) bool { return !admin.Votes(&n) })
 	}
 	for !all() && h.clock.Now().Sub(acquired) < answerTime {
 		clock.Sleep(context.Background(), h.clock, answerTime/10)

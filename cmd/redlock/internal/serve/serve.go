@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/dashboard"
-	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -50,7 +50,7 @@ const example = `  redlock serve --demo
 // flags are those of serve.
 type flags struct {
 	nodes             masters.Flags
-	bounds            scan.Bounds
+	bounds            admin.Query
 	listen            string
 	prefix            string
 	loginFile         string
@@ -60,7 +60,7 @@ type flags struct {
 
 // NewCommand returns `redlock serve`.
 func NewCommand() *cobra.Command {
-	f := &flags{bounds: scan.Bounds{Keys: 100_000, Locks: 20_000}}
+	f := &flags{bounds: admin.Query{Keys: 100_000, Locks: 20_000}}
 	cmd := &cobra.Command{
 		Use:     "serve [flags]",
 		Short:   "Show masters and locks to browsers",

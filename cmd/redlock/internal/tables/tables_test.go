@@ -8,7 +8,6 @@ import (
 
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/journal"
 )
 
 // drawn is a text as it is without colors, behind a line's end.
@@ -77,7 +76,7 @@ func TestWhatOthersStoredInTheLogIsShownAndNotObeyed(t *testing.T) {
 TIME                  WHAT    LOCK  HOLDER  BY         WHY
 1970-01-01T00:00:01Z  forced  x     me      op\x1b[2J  host7 is gone
 1970-01-01T00:00:02Z  added   -     -       -          redis://c:1
-`, drawn(Events(&survey.Events{Events: []journal.Entry{
+`, drawn(Events(&survey.Events{Events: []survey.Event{
 		{Millis: 1000, Kind: "forced", Key: "x", Holder: "me", By: "op\x1b[2J", Why: "host7 is gone"},
 		{Millis: 2000, Kind: "added", Why: "redis://c:1"},
 	}})))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
@@ -27,7 +28,7 @@ type Master struct {
 	State    string // see [survey.Standing]
 	Why      string // if it does not vote
 	Server   string // product and version
-	survey.Vitals
+	admin.Vitals
 }
 
 var masterStyles = map[string]terminal.Style{

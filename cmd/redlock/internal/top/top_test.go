@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
@@ -39,8 +40,8 @@ func lockOf(name, verdict, owner string, left time.Duration, waiters ...string) 
 
 // sample has everything that is drawn.
 func sample() Snapshot {
-	well := survey.Vitals{RoundTrip: 412 * time.Microsecond, Commands: 1284, Keys: 5310, Clients: 17}
-	dumb := survey.Vitals{RoundTrip: 1200 * time.Millisecond, Commands: -1, Keys: -1, Clients: -1}
+	well := admin.Vitals{RoundTrip: 412 * time.Microsecond, Commands: 1284, Keys: 5310, Clients: 17}
+	dumb := admin.Vitals{RoundTrip: 1200 * time.Millisecond, Commands: -1, Keys: -1, Clients: -1}
 	pool := lockOf("orders/pool", "free", "", 0)
 	pool.Kind = survey.KindSemaphore
 	pool.Nodes = pool.Nodes[2:]
@@ -58,7 +59,7 @@ func sample() Snapshot {
 		Masters: []Master{
 			{"redis://a:6379", survey.MemberVotes, "", "redis 8.0.2", well},
 			{"redis://b:6379", survey.MemberBarred, "quarantined for another 43.2s: it lost its keys", "valkey 9.1.0", dumb},
-			{"redis://c.a-data-center.example.com:6379", survey.MemberDown, "dial tcp 10.0.0.3:6379: connect: connection refused", "-", survey.Vitals{Err: errors.New("away")}},
+			{"redis://c.a-data-center.example.com:6379", survey.MemberDown, "dial tcp 10.0.0.3:6379: connect: connection refused", "-", admin.Vitals{Err: errors.New("away")}},
 		},
 		Locks: []survey.Inspection{
 			lockOf("orders/2026/05/04/that-have-a-long-name", "split", "", 0),

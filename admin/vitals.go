@@ -1,9 +1,10 @@
-package survey
+package admin
 
 import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/ask"
@@ -25,8 +26,31 @@ type Vitals struct {
 	HasClock bool
 }
 
-// Examine asks a master for its signs of life.
-func Examine(ctx context.Context, m ask.Master) Vitals {
+// Vitals asks each master for its signs of life, in the order of the Stats; later these may have
+// more nodes.
+func (o *Operator) Vitals(ctx context.Context) []Vitals {
+	masters := o.masters()
+	all := make([]Vitals, len(masters))
+	var asked sync.WaitGroup
+	for i, m := range masters {
+		asked.Go(func() { all[i] = vitalsOf(ctx, m) })
+	}
+	asked.Wait()
+	return all
+}
+
+// masters returns those that are asked, in the order of the Stats.
+func (o *Operator) masters() (all []ask.Master) {
+	for _, node := range o.door.Nodes() {
+		all = append(all, ask.Master{Node: node, Clock: o.door.Clock, Patience: max(o.door.Timeout, leastPatience)})
+	}
+	return all
+}
+
+// leastPatience bounds an answer that is no vote, where the node timeout is shorter.
+const leastPatience = time.Second
+
+func vitalsOf(ctx context.Context, m ask.Master) Vitals {
 	v := Vitals{Commands: -1, Keys: -1, Clients: -1, Memory: -1, MaxMemory: -1}
 	begin := m.Clock.Now()
 	if _, err := m.Send("PING").Wait(ctx); err != nil && ask.RefusalOf(err) == nil {

@@ -1,4 +1,4 @@
-package scan
+package admin
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // scanned is what a master tells that answers each SCAN with so many keys, and never comes to an
 // end.
-func scanned(t *testing.T, bounds Bounds, perStep int, key func(n int) string) Found {
+func scanned(t *testing.T, q Query, perStep int, key func(n int) string) Scan {
 	t.Helper()
 	server := fakeredis.New(clock.System())
 	t.Cleanup(server.Close)
@@ -39,26 +39,27 @@ func scanned(t *testing.T, bounds Bounds, perStep int, key func(n int) string) F
 	node, err := pipeline.NewNode("m:1", pipeline.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) { return server.Dial(ctx) }))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, node.Close()) })
-	return Locks(t.Context(), ask.Master{Node: node, Clock: clock.System(), Patience: 10 * time.Second}, "", "*", bounds)
+	q.Pattern = "*"
+	return scan(t.Context(), ask.Master{Node: node, Clock: clock.System(), Patience: 10 * time.Second}, "", &q)
 }
 
 func TestAMasterThatTellsKeysWithoutAnEndIsBounded(t *testing.T) {
 	t.Parallel()
-	found := scanned(t, Bounds{Keys: 3000, Locks: 1000}, 1000, func(n int) string { return fmt.Sprint("gone", n) })
+	found := scanned(t, Query{Keys: 3000, Locks: 1000}, 1000, func(n int) string { return fmt.Sprint("gone", n) })
 	require.NoError(t, found.Err)
 	assert.True(t, found.Bounded)
 	assert.Equal(t, 3000, found.Keys, "as many as were received, whatever was asked for")
 
-	found = scanned(t, Bounds{Keys: 100_000, Locks: 1000}, 500, func(n int) string { return fmt.Sprint(termsPrefix, n) })
+	found = scanned(t, Query{Keys: 100_000, Locks: 1000}, 500, func(n int) string { return fmt.Sprint(termsPrefix, n) })
 	require.NoError(t, found.Err)
 	assert.True(t, found.Bounded)
-	assert.Len(t, found.Terms, 1000)
+	assert.Len(t, found.elections, 1000)
 
-	found = scanned(t, Bounds{Keys: 1000, Locks: 1000}, 100, func(int) string { return termsPrefix + "the same" })
+	found = scanned(t, Query{Keys: 1000, Locks: 1000}, 100, func(int) string { return termsPrefix + "the same" })
 	require.NoError(t, found.Err)
-	assert.Len(t, found.Terms, 1)
+	assert.Len(t, found.elections, 1)
 
-	found = scanned(t, Bounds{Keys: 1_000_000, Locks: 1000}, 1, func(int) string { return strings.Repeat("x", 1_000_000) })
+	found = scanned(t, Query{Keys: 1_000_000, Locks: 1000}, 1, func(int) string { return strings.Repeat("x", 1_000_000) })
 	require.NoError(t, found.Err)
 	assert.True(t, found.Bounded, "of so many bytes")
 	assert.Empty(t, found.LeftOut, "nothing of it can be a lock")

@@ -1,5 +1,4 @@
-// Package scan finds the names of the locks that a master holds.
-package scan
+package admin
 
 import (
 	"cmp"
@@ -22,8 +21,8 @@ const (
 	// Clients of other libraries use short values.
 	longestValue = 1024 + len("|") + 256
 
-	// Step is how many keys a master looks at in one SCAN at most. It answers others in between.
-	Step = 1000
+	// step is how many keys a master looks at in one SCAN at most. It answers others in between.
+	step = 1000
 
 	// firstStep is how many it looks at in the first: that many of the longest names fit into one
 	// reply.
@@ -32,13 +31,6 @@ const (
 	// pageBytes is how much the names of later ones may take. A connection takes 1 MiB.
 	pageBytes = 256 << 10
 )
-
-// Bounds limit a scan of one master. A master that tells more than it was asked for meets them,
-// too, and one of 32 MiB of names.
-type Bounds struct {
-	Keys  int // to look at, whatever they are; up to [Step] more are looked at
-	Locks int // to find, elections that nobody leads included
-}
 
 const (
 	// longestName is that of a lock, in bytes.
@@ -59,18 +51,17 @@ const (
 	Forbidden Reason = "forbidden" // the user may not read it
 )
 
-// Found is what one master has under a pattern.
-type Found struct {
-	Names   []string          // that may be those of locks: strings of their size that expire
-	Terms   []string          // names of elections that it came across
-	LeftOut map[string]Reason // the other names
-	Keys    int               // about how many keys were looked at
-	Bounded bool              // a bound ended the scan, so there may be more
-	Err     error             // why the scan ended early; what was found until then counts
-}
+// Scan is how one master was looked through for locks.
+type Scan struct {
+	Endpoint string            // without user and password
+	Names    []string          // that may be those of locks: strings of their size that expire
+	LeftOut  map[string]Reason // the names of other keys
+	Keys     int               // about how many keys were looked at
+	Bounded  bool              // a bound of the [Query] ended the scan, so there may be more
+	Err      error             // why the scan ended early; what was found until then counts
 
-// Complete reports whether the scan has seen every key.
-func (f *Found) Complete() bool { return f.Err == nil && !f.Bounded }
+	elections []string // that it came across, by their records
+}
 
 // ForbiddenError says that the user may not run a command that a scan needs.
 type ForbiddenError struct {
@@ -89,18 +80,20 @@ type scanner struct {
 	ask.Master
 	prefix string
 	seen   map[string]bool
-	found  Found
+	found  Scan
 }
 
-// Locks looks for the locks of one master whose names match a pattern of Redis and have the prefix.
-// It reads no value.
-func Locks(ctx context.Context, m ask.Master, prefix, pattern string, limit Bounds) Found {
-	s := scanner{Master: m, prefix: prefix, seen: map[string]bool{}, found: Found{LeftOut: map[string]Reason{}}}
-	s.found.Err = s.scan(ctx, ask.Literal(prefix)+pattern, limit)
+// scan looks for the locks of one master whose names match the pattern and have the prefix. It
+// reads no value. A master that tells more than it was asked for meets the bounds, too, and one of
+// mostScanned.
+func scan(ctx context.Context, m ask.Master, prefix string, q *Query) Scan {
+	s := scanner{Master: m, prefix: prefix, seen: map[string]bool{}}
+	s.found.Endpoint, s.found.LeftOut = m.Node.Endpoint(), map[string]Reason{}
+	s.found.Err = s.scan(ctx, ask.Literal(prefix)+q.Pattern, q)
 	return s.found
 }
 
-func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error {
+func (s *scanner) scan(ctx context.Context, pattern string, limit *Query) error {
 	cursor, count, size := "0", firstStep, 0
 	for {
 		reply, err := s.Send("SCAN", cursor, "MATCH", pattern, "COUNT", count).Wait(ctx)
@@ -116,14 +109,14 @@ func (s *scanner) scan(ctx context.Context, pattern string, limit Bounds) error 
 			size += len(key)
 		}
 		// They come in the order of their hashes, so the next ones are as long as these.
-		count = min(max(s.found.Keys*pageBytes/max(size, 1), firstStep), Step)
+		count = min(max(s.found.Keys*pageBytes/max(size, 1), firstStep), step)
 		if err := s.take(ctx, keys); err != nil {
 			return err
 		}
 		if cursor = next; cursor == "0" {
 			return nil
 		}
-		if s.found.Keys >= limit.Keys || len(s.found.Names)+len(s.found.Terms) >= limit.Locks || size >= mostScanned {
+		if s.found.Keys >= limit.Keys || len(s.found.Names)+len(s.found.elections) >= limit.Locks || size >= mostScanned {
 			s.found.Bounded = true
 			return nil
 		}
@@ -156,7 +149,7 @@ func (s *scanner) take(ctx context.Context, keys []string) error {
 		}
 		if name, is := strings.CutPrefix(key, termsPrefix+s.prefix); is && !s.seen[key] {
 			s.seen[key] = true
-			s.found.Terms = append(s.found.Terms, name)
+			s.found.elections = append(s.found.elections, name)
 		}
 		name, ours := strings.CutPrefix(key, s.prefix)
 		if !ours || name == "" || len(name) > longestName || s.seen[name] || isOwn(key, name) {

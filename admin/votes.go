@@ -1,4 +1,4 @@
-package survey
+package admin
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -20,15 +19,15 @@ const voteBound = 1500 * time.Millisecond
 const memberBound = 300 * time.Millisecond
 
 // AwaitVotes waits until it is known of every node that it votes, or will not vote soon, 1.5s at
-// most. The Locker's mode is [redlock.QuarantineStrict].
-func AwaitVotes(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
-	awaitStats(ctx, clk, locker, voteBound, func(s *redlock.Stats) bool { return areDecided(s.Nodes) })
+// most. The Locker's mode is [redlock.QuarantineStrict], as that of [New] is.
+func (o *Operator) AwaitVotes(ctx context.Context) {
+	o.awaitStats(ctx, voteBound, func(s *redlock.Stats) bool { return areDecided(s.Nodes) })
 }
 
 // AwaitMembers is AwaitVotes for a Locker that dials the members that its list lacks, 1.8s at most.
-func AwaitMembers(ctx context.Context, clk clock.Clock, locker *redlock.Locker) {
-	AwaitVotes(ctx, clk, locker)
-	awaitStats(ctx, clk, locker, memberBound, func(s *redlock.Stats) bool {
+func (o *Operator) AwaitMembers(ctx context.Context) {
+	o.AwaitVotes(ctx)
+	o.awaitStats(ctx, memberBound, func(s *redlock.Stats) bool {
 		known := 0
 		for i := range s.Nodes {
 			if n := &s.Nodes[i]; !errors.Is(n.Barred, redlock.ErrNotMember) && !errors.Is(n.Barred, redlock.ErrOtherCluster) {
@@ -39,12 +38,12 @@ func AwaitMembers(ctx context.Context, clk clock.Clock, locker *redlock.Locker) 
 	})
 }
 
-func awaitStats(ctx context.Context, clk clock.Clock, locker *redlock.Locker, bound time.Duration, enough func(s *redlock.Stats) bool) {
+func (o *Operator) awaitStats(ctx context.Context, bound time.Duration, enough func(s *redlock.Stats) bool) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	pause := clock.Backoff{Shortest: 2 * time.Millisecond, Longest: 50 * time.Millisecond}
 	for {
-		if stats := locker.Stats(); enough(&stats) || !clock.Sleep(ctx, clk, pause.Next()) {
+		if stats := o.locker.Stats(); enough(&stats) || !clock.Sleep(ctx, o.door.Clock, pause.Next()) {
 			return
 		}
 	}
@@ -87,20 +86,4 @@ func CountVotes(nodes []redlock.NodeStats) (n int) {
 		}
 	}
 	return n
-}
-
-// Standing says whether a node votes, in a word, and why not.
-func Standing(n *redlock.NodeStats) (state, why string) {
-	switch {
-	case n.State == pool.Connecting:
-		return "connecting", ""
-	case n.State == pool.Up && n.Barred == nil:
-		return MemberVotes, ""
-	case n.State == pool.Up || n.State == pool.Closed && n.Barred != nil: // it was removed
-		return MemberBarred, prose.Readable(n.Barred.Error())
-	case n.Err != nil:
-		return MemberDown, prose.Readable(n.Err.Error())
-	default:
-		return MemberDown, ""
-	}
 }

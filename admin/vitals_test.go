@@ -1,4 +1,4 @@
-package survey
+package admin
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/internal/scan"
 )
 
 // masterAt returns a master that is asked there.
@@ -37,12 +36,12 @@ func TestAPrefixIsNoPattern(t *testing.T) {
 	for prefix, want := range map[string][]string{
 		"a*[b]?:": {"x"}, `\:`: {"x"}, "aab:": {"x"}, "none:": nil, "redquorum:wait:": nil,
 	} {
-		found := scan.Locks(t.Context(), m, prefix, "*", scan.Bounds{Keys: 1000, Locks: 10})
+		found := scan(t.Context(), m, prefix, &Query{Pattern: "*", Keys: 1000, Locks: 10})
 		require.NoError(t, found.Err)
-		assert.True(t, found.Complete())
+		assert.False(t, found.Bounded)
 		assert.Equal(t, want, found.Names, prefix)
 	}
-	found := scan.Locks(t.Context(), m, "", "*", scan.Bounds{Keys: 1000, Locks: 10})
+	found := scan(t.Context(), m, "", &Query{Pattern: "*", Keys: 1000, Locks: 10})
 	assert.ElementsMatch(t, []string{"a*[b]?:x", `\:x`, "aab:x", "x", "a*[b]?:"}, found.Names)
 }
 
@@ -55,7 +54,7 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 	}
 	_, err := server.Do("ACL", redis.Args{"SETUSER", "poor", "on", ">poverty", "~*", "+@all", "-info", "-ping"}...)
 	require.NoError(t, err)
-	v := Examine(t.Context(), masterAt(t, server.URL()))
+	v := vitalsOf(t.Context(), masterAt(t, server.URL()))
 	require.NoError(t, v.Err)
 	assert.Positive(t, v.RoundTrip)
 	assert.Equal(t, int64(2), v.Keys, "in two databases")
@@ -65,14 +64,14 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 	assert.Zero(t, v.MaxMemory, "no limit")
 	assert.True(t, v.HasClock)
 	assert.Less(t, v.Clock.Abs(), time.Minute, "the same machine")
-	v = Examine(t.Context(), masterAt(t, "redis://poor:poverty@"+server.Addr()))
+	v = vitalsOf(t.Context(), masterAt(t, "redis://poor:poverty@"+server.Addr()))
 	require.NoError(t, v.Err)
 	assert.Positive(t, v.RoundTrip, "a refusal is an answer")
 	assert.Equal(t, []int64{-1, -1, -1, -1}, []int64{v.Keys, v.Clients, v.Commands, v.Memory})
 	require.NoError(t, server.Kill())
 	m := masterAt(t, server.URL())
-	require.Error(t, Examine(t.Context(), m).Err)
-	require.Error(t, scan.Locks(t.Context(), m, "", "*", scan.Bounds{Keys: 1, Locks: 1}).Err)
+	require.Error(t, vitalsOf(t.Context(), m).Err)
+	require.Error(t, scan(t.Context(), m, "", &Query{Pattern: "*", Keys: 1, Locks: 1}).Err)
 }
 
 func TestFieldsOfInfo(t *testing.T) {
@@ -97,7 +96,7 @@ func TestLocksWithLongNamesAreListed(t *testing.T) {
 		_, err := server.Do("SET", fmt.Sprintf("%04d", i)+strings.Repeat("x", 4092), "1", "PX", 600_000)
 		require.NoError(t, err)
 	}
-	found := scan.Locks(t.Context(), masterAt(t, server.URL()), "", "*", scan.Bounds{Keys: 100_000, Locks: 20_000})
+	found := scan(t.Context(), masterAt(t, server.URL()), "", &Query{Pattern: "*", Keys: 100_000, Locks: 20_000})
 	require.NoError(t, found.Err)
 	assert.Len(t, found.Names, locks)
 }

@@ -3,7 +3,6 @@ package survey
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,22 +11,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/scan"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
-// listerOf asks the masters of a test.
-func listerOf(t *testing.T, c *redlocktest.Cluster) *Lister {
+// operatorOf looks at the masters of a test.
+func operatorOf(t *testing.T, c *redlocktest.Cluster, timeout time.Duration) *admin.Operator {
 	t.Helper()
-	const timeout = 10 * time.Second
-	locker, err := redlock.New(c.Endpoints(), AskOptions(time.Minute, timeout)...)
+	operator, err := admin.New(c.Endpoints(), admin.OnlyLooks(), redlock.WithTTL(timeout), redlock.WithNodeTimeout(timeout))
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
-	AwaitMembers(t.Context(), clock.System(), locker)
-	return &Lister{Locker: locker, Timeout: timeout, Pattern: "*", Bounds: scan.Bounds{Keys: 10_000, Locks: 1000}}
+	t.Cleanup(func() { assert.NoError(t, operator.Close()) })
+	operator.AwaitMembers(t.Context())
+	return operator
+}
+
+// inspect says what the masters tell about names.
+func inspect(t *testing.T, operator *admin.Operator, names []string, maySemaphore func(name string) bool) (all []Inspection) {
+	t.Helper()
+	told, err := operator.AskAll(t.Context(), names, maySemaphore)
+	require.NoError(t, err)
+	for i := range told {
+		all = append(all, InspectionOf(&told[i]))
+	}
+	return all
+}
+
+// list says what the masters tell about all locks.
+func list(t *testing.T, operator *admin.Operator, q admin.Query) Listing {
+	t.Helper()
+	q.Pattern = "*"
+	told, err := operator.Scan(t.Context(), q)
+	require.NoError(t, err)
+	return ListingOf(&told, "")
 }
 
 func TestNamesAreInspectedWhateverTheyAreThatOf(t *testing.T) {
@@ -43,21 +59,19 @@ func TestNamesAreInspectedWhateverTheyAreThatOf(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, e.Run(t.Context(), func(context.Context, int64) error { return nil }))
 
-	l := listerOf(t, c)
-	told, err := l.Inspect(t.Context(), []string{"x", "s", "none", "redquorum:x", "x"}, func(name string) bool { return name == "s" })
-	require.NoError(t, err)
+	operator := operatorOf(t, c, 10*time.Second)
+	told := inspect(t, operator, []string{"x", "s", "none", "redquorum:x", "x"}, func(name string) bool { return name == "s" })
 	require.Len(t, told, 3, "each once, and not what is no name of a lock")
 	assert.Equal(t, []string{"none", "s", "x"}, []string{told[0].Name, told[1].Name, told[2].Name})
 	assert.Equal(t, []string{"free", "held", "held"}, []string{told[0].State(), told[1].State(), told[2].State()})
 	assert.Equal(t, KindSemaphore, told[1].Kind)
 	assert.Equal(t, "me", told[2].Owner)
 
-	list, err := l.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list.Locks, 2)
-	require.Len(t, list.Idle, 1, "nobody leads")
-	assert.Equal(t, "e", list.Idle[0].Name)
-	assert.Len(t, list.Idle[0].Terms, 1)
+	listed := list(t, operator, admin.Query{})
+	require.Len(t, listed.Locks, 2)
+	require.Len(t, listed.Idle, 1, "nobody leads")
+	assert.Equal(t, "e", listed.Idle[0].Name)
+	assert.Len(t, listed.Idle[0].Terms, 1)
 }
 
 // The record of its term lives on, and the counter of the token has expired.
@@ -83,13 +97,11 @@ func TestALeaderOfHoursIsALeader(t *testing.T) {
 		_, err = conn.Do("DEL", "redquorum:fence:e")
 		require.NoError(t, errors.Join(err, conn.Close()))
 	}
-	l := listerOf(t, c)
-	list, err := l.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list.Locks, 1)
-	alone, err := l.Inspect(t.Context(), []string{"e"}, func(string) bool { return false })
-	require.NoError(t, err)
-	for _, in := range append(alone, list.Locks[0]) {
+	operator := operatorOf(t, c, 10*time.Second)
+	listed := list(t, operator, admin.Query{})
+	require.Len(t, listed.Locks, 1)
+	alone := inspect(t, operator, []string{"e"}, func(string) bool { return false })
+	for _, in := range append(alone, listed.Locks[0]) {
 		assert.Equal(t, KindElection, in.Kind)
 		assert.Positive(t, in.Term)
 		assert.Equal(t, in.Term, in.Token())
@@ -107,12 +119,11 @@ func TestAnswersOfMoreMastersThanBeforeAreTakenTogether(t *testing.T) {
 		more[3-i] = admin.SemaphoreNodeStatus{Endpoint: nodes[i].Endpoint, Waiting: i, Waiters: []string{nodes[i].Endpoint}}
 	}
 	for known := range 5 {
-		a := Answers{
-			Status:  admin.Status{Name: "s", Nodes: nodes[:known], Quorum: 3, Free: true},
-			permits: admin.SemaphoreStatus{Name: "s", Permits: 1, Slots: []admin.Status{{Name: "s#1", Nodes: nodes, Quorum: 3}}, Nodes: more, Quorum: 3},
-			stats:   &redlock.Stats{Members: 4, Nodes: make([]redlock.NodeStats, known/2)},
-		}
-		in := a.Inspection()
+		in := InspectionOf(&admin.Answers{
+			Status:    admin.Status{Name: "s", Nodes: nodes[:known], Quorum: 3, Free: true},
+			Semaphore: admin.SemaphoreStatus{Name: "s", Permits: 1, Slots: []admin.Status{{Name: "s#1", Nodes: nodes, Quorum: 3}}, Nodes: more, Quorum: 3},
+			Stats:     &redlock.Stats{Members: 4, Nodes: make([]redlock.NodeStats, known/2)},
+		})
 		require.Len(t, in.Nodes, known)
 		for i, n := range in.Nodes {
 			assert.Equal(t, []string{n.Endpoint}, n.Waiters)
@@ -124,11 +135,11 @@ func TestAnswersOfMoreMastersThanBeforeAreTakenTogether(t *testing.T) {
 // Whoever decides looks at what is there then; and acts on what is there later.
 func TestAForcedReleaseTakesWhatWasSeen(t *testing.T) {
 	c := redlocktest.Start(t, 3)
-	locker, operator := c.Locker(t, redlock.WithNodeTimeout(10*time.Second)), c.Locker(t, redlock.WithNodeTimeout(10*time.Second))
+	locker, operator := c.Locker(t, redlock.WithNodeTimeout(10*time.Second)), operatorOf(t, c, 10*time.Second)
 	look := func(name string) Inspection {
-		told, err := Ask(t.Context(), operator, name)
+		told, err := operator.Ask(t.Context(), name)
 		require.NoError(t, err)
-		return told.Inspection()
+		return InspectionOf(&told)
 	}
 	force := func(seen *Inspection) (Release, error) {
 		return Force(t.Context(), operator, "", seen.Name, seen.Digest, "gone")
@@ -190,46 +201,4 @@ func TestAForcedReleaseTakesWhatWasSeen(t *testing.T) {
 	_, err = Force(t.Context(), operator, "", "s#1", all.Permits[0].Digest(), "gone")
 	require.ErrorAs(t, err, &changed)
 	require.NoError(t, permit.Unlock(t.Context()))
-}
-
-// Two of three have answered long before the third does, about each of many locks.
-func TestASlowMasterHoldsUpAListOnlyOnce(t *testing.T) {
-	t.Parallel()
-	c := redlocktest.Start(t, 3)
-	const locks = 2000
-	for _, endpoint := range c.Endpoints() {
-		conn, err := redis.Dial("tcp", endpoint)
-		require.NoError(t, err)
-		for i := range locks {
-			require.NoError(t, conn.Send("SET", fmt.Sprint("l", i), "v", "PX", 3_600_000))
-		}
-		_, err = conn.Do("") // all replies
-		require.NoError(t, errors.Join(err, conn.Close()))
-	}
-	l := listerOf(t, c)
-	l.Timeout, l.Bounds.Locks, l.Bounds.Keys = time.Second, 2*locks, 10*locks
-	l.Bound = 15 * time.Second
-	c.Node(2).Delay(time.Second / 2)
-	list, err := l.List(t.Context())
-	require.NoError(t, err, "25 s if each group of 64 waits for it")
-	assert.True(t, list.Complete)
-	require.Equal(t, locks, len(list.Locks))
-	for i := range list.Locks {
-		require.Equal(t, "held", list.Locks[i].Verdict)
-	}
-}
-
-func TestWhatABoundKeepsFromBeingAskedIsUnknown(t *testing.T) {
-	c := redlocktest.Start(t, 3)
-	_, err := c.Locker(t, redlock.WithNodeTimeout(10*time.Second)).TryLock(t.Context(), "x")
-	require.NoError(t, err)
-	l := listerOf(t, c)
-	ctx, end := context.WithCancelCause(t.Context())
-	end(errLarge)
-	told, err := l.Inspect(ctx, []string{"x"}, func(string) bool { return true })
-	require.ErrorIs(t, err, errLarge)
-	require.Len(t, told, 1)
-	assert.Equal(t, "unknown", told[0].Verdict)
-	assert.True(t, told[0].IsThere(), "a list has it")
-	assert.Equal(t, 3, told[0].Members)
 }
