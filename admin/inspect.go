@@ -10,7 +10,7 @@ import (
 )
 
 // Since is when a lock was acquired, as its value tells: by the clock of its holder, in seconds.
-// Values of other libraries, of [redlock.WithValue] and without an owner do not tell.
+// Values of other libraries and without an owner do not tell.
 type Since struct {
 	Time   time.Time // when the attempt began; zero if the value does not tell
 	Waited bool      // the attempt may have waited from then on, so the lock is held for less long

@@ -239,7 +239,6 @@ func TestBadArgumentsAreInvalid(t *testing.T) {
 			{e.locker, name, []election.Option{election.WithID("")}},
 			{e.locker, name, []election.Option{election.WithID(strings.Repeat("x", 257))}},
 			{e.locker, name, []election.Option{election.WithLockOptions(redlock.WithTTL(time.Hour))}},
-			{e.locker, name, []election.Option{election.WithLockOptions(redlock.WithValue("v"))}},
 			{e.locker, name, []election.Option{election.WithLockOptions(nil)}},
 		} {
 			_, err := election.New(c.locker, c.name, c.opts...)

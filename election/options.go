@@ -46,7 +46,7 @@ func WithID(text string) Option {
 // WithLockOptions sets options of the lock behind the leadership, such as [redlock.WithTTL]: after
 // a crash, others wait for as long. All candidates of a name should have the same. With
 // [redlock.WithMaxHold] a term ends after that time; with [redlock.WithoutRenewal] it ends after
-// the TTL. [redlock.WithValue] is invalid, and [WithID] replaces [redlock.WithOwner].
+// the TTL. [WithID] replaces [redlock.WithOwner].
 func WithLockOptions(opts ...redlock.LockOption) Option {
 	return func(c *config) error {
 		c.lock = append(c.lock, opts...)

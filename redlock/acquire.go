@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +18,10 @@ import (
 // TryLock acquires the lock if it is free, with one round and without waiting for a holder. A name
 // is 1 to 4,096 arbitrary bytes; the key (prefix and name) must not begin with "redquorum:".
 // TryLock returns within the node timeout, or when ctx ends; within two where it takes a second
-// round ([WithValue], and a token that a quorum does not have at once), and within four where too
-// few masters follow to a token. It does not queue behind the callers of Lock, and may overtake a
-// waiter while the lock is on its way there: a few times per wait at most, over all callers, if all
-// clients use this library and messages arrive.
+// round, for a token that a quorum does not have at once, and within four where too few masters
+// follow to a token. It does not queue behind the callers of Lock, and may overtake a waiter while
+// the lock is on its way there: a few times per wait at most, over all callers, if all clients use
+// this library and messages arrive.
 //
 // Errors: [ErrTaken], [ErrNoQuorum] and [ErrNoValidity] in a [*QuorumError]; [ErrInvalid];
 // [ErrClosed]; and the error of a ctx that ended. After any error, whatever was or may have been
@@ -152,10 +151,7 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	switch v {
 	case quorum.Won:
 		lock.kind.take(lock, r)
-		if told, reason, ended = lock.settle(ctx, r); c.value != "" {
-			r, told, reason, ended = lock.settleValue(ctx, r, string(c.appendChosen(nil)))
-		}
-		if reason == nil && ended == nil {
+		if told, reason, ended = lock.settle(ctx, r); reason == nil && ended == nil {
 			reason = l.take(lock, r, c)
 		}
 		if reason == nil && ended == nil {
@@ -207,49 +203,6 @@ func (c *call) refused(lock *Lock, r *round.Round, err error) {
 	}
 	l.counts.notAcquired(err)
 	l.events.refused(cmp.Or(c.first, lock.Name()), err)
-}
-
-// settleValue gives a lock that was won the value of WithValue. It returns the round that did, or
-// why it could not, or the context's error if ctx ended it.
-//
-//	a random value ──won──▶ swapped where it is held, or free ──won──▶ the value of WithValue
-//
-// To the nodes, two attempts with one value are one. So every attempt, its wait and its undo have a
-// value that is used once. A chosen value is at a node only once a quorum has granted the attempt:
-// while another lock has that quorum, this sends nothing that names the value, and so can neither
-// take that lock for its own nor release it. The votes are those of the swap, each at a node that
-// set all keys after the attempt began, as for a set by parts (names.go).
-//
-// If the swap fails, it is undone where it may have taken place, behind it on the same connection,
-// and never later: a release that is kept for a node that is away might find another lock with the
-// value. There the key stays until its TTL ends. The round that failed is told as well.
-func (lock *Lock) settleValue(ctx context.Context, won *round.Round, value string) (_, told *round.Round, reason, ended error) {
-	l := lock.locker
-	random, rest := lock.value, lock.newRelease(round.Spec{Rule: quorum.DecideHeld})
-	parts := slices.Repeat([]string{random}, len(lock.keys()))
-	r := lock.newGrant(&round.Spec{Request: wire.Join(lock.keys(), value, lock.life(), parts, wire.Fencing{})})
-	deadline := l.clock.Now().Add(lock.timeout)
-	r.Send(deadline, 0)
-	v, ended := r.Wait(ctx)
-	claim := lock.claim
-	lock.value, lock.claim, lock.reused = value, wire.Claim{}, true
-	if v == quorum.Won {
-		// What is left of the random value: at nodes that missed the swap, and on wait lists.
-		lock.undo(rest, quorum.All(len(l.nodes())).Minus(r.Granted()), deadline)
-		return r, nil, nil, nil
-	}
-	if swapped := r.MayHold(); !swapped.Empty() {
-		lock.undo(lock.newRelease(round.Spec{Rule: quorum.DecideHeld, Only: swapped}), 0, deadline)
-	}
-	lock.value, lock.claim, lock.reused = random, claim, false // which the caller undoes
-	switch v {
-	case quorum.Denied:
-		reason = lock.whyGone()
-	case quorum.NoQuorum:
-		reason = ErrNoQuorum
-	case quorum.Won, quorum.Pending: // ctx ended
-	}
-	return won, r, reason, ended
 }
 
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity

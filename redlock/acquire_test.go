@@ -264,9 +264,6 @@ func TestALockThatIsCutShortBetweenTwoRoundsIsNotTaken(t *testing.T) {
 		for _, call := range []call{k.try, k.wait} {
 			apart(c)
 			cut(t, c, l, "acquire", func(ctx context.Context) error { _, err := call(ctx, l, redlock.WithFencing()); return err })
-			if k.valued {
-				cut(t, c, l, "acquire", func(ctx context.Context) error { _, err := call(ctx, l, redlock.WithValue("v")); return err })
-			}
 		}
 	})
 	runBubble(t, "adopted", 3, func(t *testing.T, c *cluster) {

@@ -22,8 +22,7 @@ import (
 //
 // Within the time of [WithMinHold], a lock can be adopted even if it was released. That time does
 // not travel with it: give your own, which counts from the adoption. The lock of a reader cannot be
-// adopted: the other process can read beside it instead ([Locker.RLock]). [WithValue] is
-// [ErrInvalid].
+// adopted: the other process can read beside it instead ([Locker.RLock]).
 //
 // Errors: [ErrLost] in a [*QuorumError] when a quorum does not hold that value, [ErrNoQuorum],
 // [ErrNoValidity], [ErrInvalid], [ErrClosed], and the error of a ctx that ended. After any error
@@ -39,12 +38,10 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 	switch {
 	case err != nil:
 		return nil, err
-	case value == "" || len(value) > maxValue+1+maxOwner:
-		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue+1+maxOwner)
+	case value == "" || len(value) > maxValue:
+		return nil, invalid("value has %d bytes, not 1 to %d", len(value), maxValue)
 	case value == wire.Marker:
 		return nil, invalid("a lock that readers hold cannot be adopted")
-	case c.value != "": // the undo of one adoption would hit another with this value
-		return nil, invalid("WithValue cannot be used with Adopt")
 	case !l.life.enter():
 		return nil, ErrClosed
 	}

@@ -16,8 +16,6 @@ import (
 // 256 names, each once, and one round, or two if the nodes do not all have the same name free. It
 // returns within a node timeout for each. Otherwise it works like [Locker.TryLock]. The lock is
 // like any other of its name.
-//
-// It cannot be combined with [WithValue] ([ErrInvalid]).
 func (l *Locker) TryLockAny(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
 	defer func() { span.end(err) }()
@@ -32,10 +30,6 @@ func (l *Locker) TryLockAny(ctx context.Context, names []string, opts ...LockOpt
 // callForAny returns a call for the first of the names that is free.
 func (l *Locker) callForAny(ctx context.Context, list []string, opts []LockOption) (call, error) {
 	c, err := l.callForAll(ctx, list, opts)
-	if err == nil && c.value != "" {
-		// A node takes equal values for one attempt, and would give two callers one lock.
-		return c, invalid("WithValue cannot be used with several names to choose from")
-	}
 	if all, several := c.kind.(*names); several {
 		c.kind = &choice{names: *all}
 	}
@@ -45,7 +39,7 @@ func (l *Locker) callForAny(ctx context.Context, list []string, opts []LockOptio
 // LockAny acquires the first of the names that is free, and waits for one as long as ctx allows:
 // for each name as [Locker.Lock] does, at the same time. It takes 1 to 256 names, each once.
 // [Lock.Name] says which it got. The error is that of a name that is not just taken, or of the
-// first. LockAny cannot be combined with [WithValue] ([ErrInvalid]).
+// first.
 func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, firstOf(names))
 	defer func() { span.end(err) }()
@@ -156,5 +150,5 @@ func (c *choice) strays(lock *Lock) (_ pipeline.Request, some bool) {
 	if len(others) == 0 {
 		return pipeline.Request{}, false
 	}
-	return wire.Release(&wire.Claim{}, others, lock.value, lock.grace(), "", false), true
+	return wire.Release(&wire.Claim{}, others, lock.value, lock.grace(), ""), true
 }

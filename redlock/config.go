@@ -41,7 +41,6 @@ type lockConfig struct {
 	retryMin    time.Duration
 	retryMax    time.Duration
 	fencing     bool
-	value       string // by WithValue
 	owner       string
 	named       bool // by WithOwner
 
@@ -73,12 +72,6 @@ func (c *config) check(lock *lockConfig) error {
 	if err := c.checkTTL(lock.ttl); err != nil {
 		return err
 	}
-	if lock.fencing && lock.value != "" {
-		return invalid("WithFencing and WithValue cannot be combined")
-	}
-	if lock.value != "" && string(lock.appendChosen(nil)) == wire.Marker {
-		return invalid("value %q says that readers hold a lock", wire.Marker)
-	}
 	if lock.minHold > c.maxTTL.Truncate(time.Millisecond) { // a quarantine covers no more
 		return invalid("minimum hold %v is above the maximum TTL of %v", lock.minHold, c.maxTTL)
 	}
@@ -107,7 +100,7 @@ func (c *config) checkTTL(ttl time.Duration) error {
 const (
 	maxName   = 4096
 	maxPrefix = 1024
-	maxValue  = 1024
+	maxValue  = 1024 // of Adopt: the longest of ours has 298
 	maxOwner  = owner.Most
 	minTTL    = 10 * time.Millisecond // below, rounding and one round trip use up the validity
 )
@@ -162,16 +155,6 @@ func (c *lockConfig) appendValue(to []byte, now time.Time, waits bool) []byte {
 		return to
 	}
 	return owner.Append(to, c.owner, now, waits)
-}
-
-// appendChosen appends what [WithValue] makes of a lock's value (settleValue). Both sides know that
-// value, so nothing is added that nobody asked for.
-func (c *lockConfig) appendChosen(to []byte) []byte {
-	to = append(to, c.value...)
-	if c.named && c.owner != "" {
-		to = append(append(to, '|'), c.owner...)
-	}
-	return to
 }
 
 // appendRandom appends 130 random bits as 26 characters of base32, as rand.Text returns them.

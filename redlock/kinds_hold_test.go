@@ -50,9 +50,6 @@ func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 		before := len(c.servers[0].Commands())
 		for _, call := range []call{k.try, k.wait} {
 			bad := map[string]redlock.LockOption{"nil": nil, "TTL": redlock.WithTTL(time.Hour), "min validity": redlock.WithMinValidity(time.Hour)}
-			if !k.valued {
-				bad["value"] = redlock.WithValue("v")
-			}
 			if !k.holds {
 				bad["min hold"] = redlock.WithMinHold(time.Second)
 			}

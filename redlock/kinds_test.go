@@ -63,7 +63,6 @@ type kind struct {
 	name      string // of the lock, which is also its key
 	asked     string // for what the calls ask
 	list      string // the wait list where they queue
-	valued    bool   // it may have a value of the caller
 	holds     bool   // it may have a minimum hold
 }
 
@@ -72,13 +71,13 @@ func kinds() []kind {
 	type locker = redlock.Locker
 	mutex, set := oneName((*locker).TryLock), bothNames((*locker).TryLockAll)
 	return []kind{
-		{"mutex", mutex, oneName((*locker).Lock), mutex, "a", "a", "redquorum:wait:a", true, true},
-		{"names", set, bothNames((*locker).LockAll), set, "a", "a", "redquorum:wait:a", true, true},
-		{"reader", oneName((*locker).TryRLock), oneName((*locker).RLock), mutex, "a", "a", "redquorum:wait:a", false, false},
-		{"any", bothNames((*locker).TryLockAny), bothNames((*locker).LockAny), set, "a", "a", "redquorum:wait:a", false, true},
+		{"mutex", mutex, oneName((*locker).Lock), mutex, "a", "a", "redquorum:wait:a", true},
+		{"names", set, bothNames((*locker).LockAll), set, "a", "a", "redquorum:wait:a", true},
+		{"reader", oneName((*locker).TryRLock), oneName((*locker).RLock), mutex, "a", "a", "redquorum:wait:a", false},
+		{"any", bothNames((*locker).TryLockAny), bothNames((*locker).LockAny), set, "a", "a", "redquorum:wait:a", true},
 		{
 			"permit", onePermit((*redlock.Semaphore).TryAcquire), onePermit((*redlock.Semaphore).Acquire),
-			onePermit((*redlock.Semaphore).TryAcquire), "s#1", "s", "redquorum:permit:wait:s", false, false,
+			onePermit((*redlock.Semaphore).TryAcquire), "s#1", "s", "redquorum:permit:wait:s", false,
 		},
 	}
 }

@@ -25,7 +25,6 @@ type Lock struct {
 	claim    wire.Claim    // of one name; guarded by mu once the lock is held
 	acquired clock.Instant // when its round began
 	renews   bool
-	reused   bool // the caller chose the value: another lock may have had it
 	guards   bool // a function of Do: see release.go
 	fenced   bool
 	listed   bool // may be on wait lists

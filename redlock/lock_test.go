@@ -304,3 +304,36 @@ func TestDoTellsThatTheLockerWasClosedAlsoAfterALoss(t *testing.T) {
 		require.NoError(t, <-closed)
 	})
 }
+
+func TestCloseLeavesTheLockOfDoToItsFunction(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes time.Duration
+		err   error
+	}{"returns in time": {900 * time.Millisecond, nil}, "does not": {5 * time.Second, redlock.ErrUndelivered}} {
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			l, other := c.connecting(), c.locker()
+			returned := make(chan struct{})
+			did := c.ending(func() error {
+				return l.Do(ctx, "a", func(ctx context.Context, _ *redlock.Lock) error {
+					<-ctx.Done()
+					time.Sleep(test.takes)
+					close(returned)
+					return nil
+				})
+			})
+			time.Sleep(time.Second)
+			closed := c.ending(l.Close)
+			lock, err := other.Lock(ctx, "a")
+			require.NoError(t, err)
+			select {
+			case <-returned:
+			default:
+				t.Error("the next holder is in before the function has returned")
+			}
+			synctest.Wait()
+			require.ErrorIs(t, <-did, redlock.ErrClosed)
+			require.ErrorIs(t, <-closed, test.err)
+			c.unlock(lock)
+		})
+	}
+}

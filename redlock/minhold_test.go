@@ -58,10 +58,8 @@ func TestANameIsTakenForItsMinimumHoldHoweverEarlyTheLockIsReleased(t *testing.T
 		"the same TTL": {opt: redlock.WithTTL(d)},
 		"a long TTL":   {opt: redlock.WithTTL(time.Minute)},
 		"a token":      {opt: redlock.WithFencing()},
-		// Releases of a value that may be used again run in order, with a script of their own.
-		"a value":   {opt: redlock.WithValue("mine")},
-		"UnlockAll": {redlock.WithTTL(20 * time.Second), ends["UnlockAll"]},
-		"Close":     {redlock.WithTTL(20 * time.Second), ends["Close"]},
+		"UnlockAll":    {redlock.WithTTL(20 * time.Second), ends["UnlockAll"]},
+		"Close":        {redlock.WithTTL(20 * time.Second), ends["Close"]},
 	} {
 		for _, nodes := range []int{1, 3, 4} {
 			for _, held := range []time.Duration{0, 700 * time.Millisecond, d - 2*time.Millisecond} {
@@ -127,25 +125,19 @@ func TestEveryNameOfALockIsTakenForItsMinimumHold(t *testing.T) {
 func TestNoIntentIsLeftOfALockThatIsFree(t *testing.T) {
 	for _, d := range []time.Duration{0, 50 * time.Millisecond} {
 		for name, names := range map[string][]string{"one name": {"a"}, "a set": {"a", "b"}} {
-			for _, value := range []string{"", "chosen"} {
-				runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-					c.slow(200 * time.Microsecond)
-					opts := []redlock.LockOption{redlock.WithMinHold(d)}
-					if value != "" {
-						opts = append(opts, redlock.WithValue(value))
-					}
-					reader, l := c.read(c.renewing()), c.renewing()
-					got := c.queued(func() (*redlock.Lock, error) { return l.LockAll(ctx, names, opts...) })
-					time.Sleep(700 * time.Millisecond)
-					assert.NotEqual(t, []string{""}, uniq(c.holders("redquorum:intent:a")))
-					c.set("a", "somebody", time.Second, 2) // refuses to the end, and keeps the intent
-					c.unlock(reader)
-					c.unlock(<-got)
-					time.Sleep(d + 5*time.Millisecond)
-					assert.Equal(t, []string{""}, uniq(c.holders("redquorum:intent:a")), "minimum hold %v, value %q", d, value)
-					c.unlock(c.read(c.renewing()))
-				})
-			}
+			runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+				c.slow(200 * time.Microsecond)
+				reader, l := c.read(c.renewing()), c.renewing()
+				got := c.queued(func() (*redlock.Lock, error) { return l.LockAll(ctx, names, redlock.WithMinHold(d)) })
+				time.Sleep(700 * time.Millisecond)
+				assert.NotEqual(t, []string{""}, uniq(c.holders("redquorum:intent:a")))
+				c.set("a", "somebody", time.Second, 2) // refuses to the end, and keeps the intent
+				c.unlock(reader)
+				c.unlock(<-got)
+				time.Sleep(d + 5*time.Millisecond)
+				assert.Equal(t, []string{""}, uniq(c.holders("redquorum:intent:a")), "minimum hold %v", d)
+				c.unlock(c.read(c.renewing()))
+			})
 		}
 	}
 }

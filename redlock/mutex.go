@@ -60,7 +60,7 @@ func (mutex) verify(lock *Lock) pipeline.Request { return wire.Verify(lock.keys(
 
 func (mutex) release(lock *Lock) pipeline.Request {
 	if lock.intent {
-		return wire.ReleaseAnnounced(lock.keys(), lock.value, lock.grace(), lock.process(), lock.reused)
+		return wire.ReleaseAnnounced(lock.keys(), lock.value, lock.grace(), lock.process())
 	}
-	return wire.Release(&lock.claim, lock.keys(), lock.value, lock.grace(), lock.process(), lock.reused)
+	return wire.Release(&lock.claim, lock.keys(), lock.value, lock.grace(), lock.process())
 }

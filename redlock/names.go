@@ -93,7 +93,7 @@ func (n *names) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 func (c *call) Part(name string) wait.Call {
 	one := &call{lockConfig: c.lockConfig, locker: c.locker, kind: mutex{}, name: [1]string{name}, first: c.name[0], part: true, waits: true, taken: c.taken}
 	one.withoutRenewal, one.fencing = false, false
-	one.value, one.maxHold, one.minHold, one.minValidity = "", 0, 0, 0
+	one.maxHold, one.minHold, one.minValidity = 0, 0, 0
 	return one
 }
 

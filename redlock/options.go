@@ -121,28 +121,10 @@ func WithRetry(shortest, longest time.Duration) LockOption {
 	})
 }
 
-// WithValue sets the lock's value, 1 to 1,024 bytes, instead of a random one, for handing a lock to
-// another process under a value that both know. The lock is acquired under a random value, and a
-// further round gives it this one. So while one lock has the value, another attempt with it is
-// [ErrTaken] like any other. Later it must never be used again: anyone who knows it can release the
-// lock, and a late release of one lock would hit the next (docs/safety.md, What you can void). So
-// it is for a single call; passed to [New], it is [ErrInvalid]. Only an owner of [WithOwner] is
-// stored behind it. Waiters take it for the value of another library, and poll more often.
-// Semaphores, readers and [Locker.Adopt] refuse it.
-func WithValue(value string) LockOption {
-	return lockOption(func(c *lockConfig) error {
-		if value == "" || len(value) > maxValue {
-			return invalid("value has %d bytes, not 1 to %d", len(value), maxValue)
-		}
-		c.value = value
-		return nil
-	})
-}
-
-// WithOwner sets a text of at most 256 bytes that is stored behind the value, as value|owner, for
-// people who look at the key (default: user@host:pid and the name of the program; "" for none). It
-// is not used to tell holders apart. With an owner the value also has the time at which the attempt
-// to acquire the lock began.
+// WithOwner sets a text of at most 256 bytes that is stored in the value, behind its random digits,
+// for people who look at the key (default: user@host:pid and the name of the program; "" for none).
+// It is not used to tell holders apart. With an owner the value also has the time at which the
+// attempt to acquire the lock began.
 func WithOwner(owner string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if len(owner) > maxOwner {
@@ -155,8 +137,7 @@ func WithOwner(owner string) LockOption {
 
 // WithFencing gives the lock a fencing token, see [Lock.Fence]. It takes a script instead of a
 // plain SET, and in the common case no further round trip. All clients that share a lock should use
-// it: a holder without it has no token to be refused by. It cannot be combined with [WithValue]: a
-// token belongs to a value that is used once.
+// it: a holder without it has no token to be refused by.
 func WithFencing() LockOption {
 	return lockOption(func(c *lockConfig) error {
 		c.fencing = true
@@ -331,9 +312,6 @@ func newConfig(opts []Option) (config, error) {
 	}
 	if !c.lock.named {
 		c.lock.owner = owner.Process()
-	}
-	if c.lock.value != "" {
-		return config{}, invalid("WithValue is for one call: a value must never be reused")
 	}
 	drift, err := clock.NewDrift(c.driftRate, c.driftFixed)
 	if err != nil {

@@ -41,7 +41,6 @@ func lockOptions(s *fuzzed.Source, minimum *time.Duration) []func() redlock.Lock
 		redlock.WithoutRenewal,
 		func() redlock.LockOption { return redlock.WithMaxHold(fuzzDuration(s)) },
 		func() redlock.LockOption { return redlock.WithRetry(fuzzDuration(s), fuzzDuration(s)) },
-		func() redlock.LockOption { return redlock.WithValue(fuzzText(s)) },
 		func() redlock.LockOption { return redlock.WithOwner(fuzzText(s)) },
 		redlock.WithFencing,
 		func() redlock.LockOption { return redlock.WithMinHold(fuzzDuration(s)) },

@@ -75,12 +75,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (_ *Lock
 // newCall returns a call for a permit, after checking all of its arguments.
 func (s *Semaphore) newCall(ctx context.Context, opts []LockOption) (call, error) {
 	c, err := s.locker.newCall(ctx, s.name, opts)
-	switch {
-	case err != nil:
-	case c.value != "":
-		// A node takes equal values for one attempt, and would give two callers one slot.
-		err = invalid("WithValue cannot be used with a semaphore")
-	case c.minHold > 0:
+	if err == nil && c.minHold > 0 {
 		err = invalid("WithMinHold cannot be used with a semaphore")
 	}
 	c.kind = &permit{semaphore: s}

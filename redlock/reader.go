@@ -30,9 +30,8 @@ import (
 // writers keeps two numbers (docs/fencing.md).
 //
 // Errors: those of [Locker.TryLock]. [ErrTaken] says that a writer has the lock, or waits for it
-// and keeps new readers out. [WithValue] and [WithMinHold] are [ErrInvalid]: two readers with one
-// value would end each other's lock, and a minimum hold says "not again within d" to those that
-// come later, while readers come together.
+// and keeps new readers out. [WithMinHold] is [ErrInvalid]: it says "not again within d" to those
+// that come later, while readers come together.
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()
@@ -50,8 +49,6 @@ func (l *Locker) callToRead(ctx context.Context, name string, opts []LockOption)
 	switch {
 	case err != nil:
 		return c, err
-	case c.value != "":
-		return c, invalid("WithValue is not for readers: two with one value would end each other's lock")
 	case c.minHold != 0:
 		return c, invalid("WithMinHold is not for readers")
 	}
@@ -90,7 +87,7 @@ func (reader) raise(lock *Lock, token int64) pipeline.Request {
 }
 
 func (reader) release(lock *Lock) pipeline.Request {
-	return wire.ReleaseShared(lock.key[0], lock.value, lock.grace(), lock.process(), lock.reused)
+	return wire.ReleaseShared(lock.key[0], lock.value, lock.grace(), lock.process())
 }
 
 func (reader) settle(ctx context.Context, lock *Lock, r *round.Round) (told *round.Round, reason, ended error) {
@@ -142,7 +139,7 @@ func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (told *ro
 // later wait behind it. So it gets the lock once the readers before it are done, whatever readers
 // come. (A writer that only calls TryLock again and again keeps nobody out.)
 //
-// Errors: those of [Locker.Lock]. [WithValue] and [WithMinHold] are [ErrInvalid].
+// Errors: those of [Locker.Lock]. [WithMinHold] is [ErrInvalid].
 func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (_ *Lock, err error) {
 	ctx, span := l.trace(ctx, OperationAcquire, name)
 	defer func() { span.end(err) }()

@@ -12,7 +12,6 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Unlock releases the lock on every node, including those that did not grant it. ctx does not cut
@@ -92,28 +91,12 @@ func (lock *Lock) startRelease(why error) *round.Round {
 // askReleasedLocked finds out what became of a release that too few nodes had answered. It goes to
 // every node on the connection of that release, or on one that began with it if it was kept. So
 // whatever a node answers, the release was run there before. It is a release like that one, which
-// also heals what was not kept, or failed; but not under a value of [WithValue], which another lock
-// may have by now: that is only asked for, and not where the release failed while the key may be
-// there.
+// also heals what was not kept, or failed.
 func (lock *Lock) askReleasedLocked() *round.Round {
 	l := lock.locker
-	now, only := l.clock.Now(), quorum.All(len(l.nodes()))
-	var r *round.Round
-	if lock.reused { // read as a refusal: the answer says nothing about waiters there
-		if now < lock.undoAtLocked().Add(lock.timeout) { // the latest SET was that late
-			only = only.Minus(lock.release.Unrun())
-		}
-		if only.Empty() {
-			return lock.release
-		}
-		r = l.rounds.New(&round.Spec{
-			Request: lock.kind.verify(lock), Meaning: wire.None, Rule: quorum.DecideAnswered, Only: only, Background: true,
-		})
-	} else {
-		r = lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideAnswered})
-	}
+	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideAnswered})
 	l.life.enterAnyway()
-	r.Send(now.Add(lock.timeout), 0)
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
 	return r
 }
 

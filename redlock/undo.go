@@ -25,7 +25,7 @@ func (lock *Lock) newLastReleaseLocked(how round.Spec) *round.Round {
 	if lock.minHold == 0 || l.clock.Now() >= until || errors.Is(lock.err, errGone) {
 		return lock.newRelease(how)
 	}
-	how.Request = wire.Retain(lock.keys(), lock.value, lock.grace(), lock.process(), lock.intent, lock.reused)
+	how.Request = wire.Retain(lock.keys(), lock.value, lock.grace(), lock.process(), lock.intent)
 	how.Meaning, how.Background, how.Until = wire.Released, true, until
 	return l.rounds.New(&how)
 }

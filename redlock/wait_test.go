@@ -211,17 +211,6 @@ func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 	}
 }
 
-// A message that begins with "?" tells a waiter to ask again. A value may begin with "?", too.
-func TestAWaiterIsWokenWhateverItsValueBeginsWith(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a")
-		got := c.waiting(c.locker(rarely), "a", redlock.WithValue("?x"))
-		c.unlock(lock)
-		took := elapsed(func() { c.unlock(<-got) })
-		assert.Less(t, took, time.Second)
-	})
-}
-
 // ticking is a clock whose wall clock advances with every reading, as a real one does.
 type ticking struct {
 	clock.Clock

@@ -79,8 +79,8 @@ func TestABadArgumentIsAnErrorOfLock(t *testing.T) {
 			(&redsync.Mutex{}).Unlock, (&redsync.Mutex{}).Extend, (&redsync.Mutex{}).Valid,
 			rs.NewMutex("").Unlock, rs.NewMutex("").Extend, rs.NewMutex("").Valid,
 			rs.NewMutex("a", redsync.WithValue("x"), redsync.WithExpiry(time.Hour)).Extend,
-			rs.NewMutex("a", redsync.WithValue(strings.Repeat("x", 1282))).Extend,
-			rs.NewMutex("a", redsync.WithValue(strings.Repeat("x", 1282))).Unlock,
+			rs.NewMutex("a", redsync.WithValue(strings.Repeat("x", 1025))).Extend,
+			rs.NewMutex("a", redsync.WithValue(strings.Repeat("x", 1025))).Unlock,
 		} {
 			requireFailed(t, call, redlock.ErrInvalid)
 		}

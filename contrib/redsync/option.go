@@ -95,7 +95,7 @@ func WithGenValueFunc(genValueFunc func() (string, error)) Option {
 }
 
 // WithValue gives a new Mutex the value of a lock that another Mutex, of this package or redsync's,
-// holds under the same name: up to 1,281 bytes; "" is no value. [Mutex.UnlockContext] then releases
+// holds under the same name: up to 1,024 bytes; "" is no value. [Mutex.UnlockContext] then releases
 // that lock, and [Mutex.ValidContext] asks about it. What [WithGenValueFunc] of this package made
 // will do as well: it stands for the lock that has the name when the masters are asked.
 //

@@ -3,7 +3,7 @@
 //
 //	|@seconds|owner   of an attempt that does not wait
 //	|~seconds|owner   of one that may wait before it has the lock
-//	|owner            behind a value that somebody chose
+//	|owner            of the value that stands for readers, and of other libraries
 //
 // The time is that of the wall clock when the attempt began.
 package owner

@@ -8,7 +8,6 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Why a round did not get what it asked for. Package redlock has both for its users.
@@ -124,20 +123,6 @@ func (r *Round) HasVoted(node int) bool {
 // Took returns how long ago a round with this timeout began.
 func (r *Round) Took(now clock.Instant, timeout time.Duration) time.Duration {
 	return now.Sub(r.request.Deadline.Add(-timeout))
-}
-
-// Unrun returns the nodes that have not run a release to its end, and will not: they answered with
-// an error, or had no part in the round. A question that was refused says nothing of them.
-func (r *Round) Unrun() (nodes quorum.NodeSet) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.votes.Failed.Nodes() {
-		err := r.errLocked(i)
-		if err == nil || r.answer == wire.Released && refusal(err) != nil {
-			nodes.Add(i)
-		}
-	}
-	return nodes
 }
 
 // Err returns why a node failed, or nil.

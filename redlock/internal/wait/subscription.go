@@ -197,20 +197,16 @@ func (sub *subscription) settle() {
 	}
 }
 
-// Message is called with the value that a key was given to. If nobody awaits the value, its waiter
+// Message is called with the value to which a key was given. If nobody awaits the value, its waiter
 // has given up, and its release is on its way to the node; or it found out by asking, and holds the
 // lock. So there is nothing to do. After a "?" comes the value of a waiter that must ask again
-// (others.lua); after a "#" come the slot of a semaphore, a space and the value (permits.lua). But
-// a value of WithValue may also begin like that.
-func (sub *subscription) Message(value string) {
+// (others.lua); after a "#" come the slot of a semaphore, a space and the value (permits.lua).
+func (sub *subscription) Message(message string) {
 	sub.all.mu.Lock()
 	defer sub.all.mu.Unlock()
-	w, asks := sub.all.byValue[value], false
-	if w == nil {
-		value, asks = strings.CutPrefix(value, "?")
-		w = sub.all.byValue[value]
-	}
-	if slot, value, ok := readPermit(value); w == nil && ok {
+	value, asks := strings.CutPrefix(message, "?")
+	w := sub.all.byValue[value]
+	if slot, value, ok := readPermit(message); ok {
 		if w = sub.all.byValue[value]; w != nil {
 			w.slot.Store(slot)
 		}

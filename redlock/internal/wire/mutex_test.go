@@ -88,7 +88,7 @@ func (w *mutexPair) wait(*rapid.T) {
 func (w *mutexPair) release(*rapid.T) {
 	names, value := w.names(), w.value()
 	process := w.process(value, "leaves")
-	reply := w.ask(Release(&Claim{}, names, value, pairGrace, process, false))
+	reply := w.ask(Release(&Claim{}, names, value, pairGrace, process))
 	var votes []quorum.Vote
 	for _, name := range names {
 		do := w.model.Entry(name).Release

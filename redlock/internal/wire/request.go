@@ -110,13 +110,10 @@ func Forget(key, to string) pipeline.Request {
 
 // Release returns a request that deletes the keys that hold the value, or hands them over; a waiter
 // has the grace to confirm that. The claim is of the key, if there is only one, and of this grace.
-// Process names the caller on the wait lists that it leaves; "" if it is on none. Reused says that
-// the value may be used again. [Released] reads the answer.
-func Release(claim *Claim, keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
+// Process names the caller on the wait lists that it leaves; "" if it is on none. [Released]
+// reads the answer.
+func Release(claim *Claim, keys []string, value string, grace time.Duration, process string) pipeline.Request {
 	r := pipeline.Request{Script: releaseScript, Key: keys[0], Accept: isInteger}
-	if reused {
-		r.Script = orderedReleaseScript
-	}
 	switch {
 	case process != "":
 		r.Words = pipeline.On(keys, value, grace.Milliseconds(), process)
@@ -131,11 +128,8 @@ func Release(claim *Claim, keys []string, value string, grace time.Duration, pro
 // Retain returns a request that releases within a minimum hold: the keys that hold the value stay
 // taken until the instant that the Sink tells ([pipeline.Timed]). In all else, and once that has
 // passed, it is like [Release], or [ReleaseAnnounced] if announced. [Released] reads the answer.
-func Retain(keys []string, value string, grace time.Duration, process string, announced, reused bool) pipeline.Request {
+func Retain(keys []string, value string, grace time.Duration, process string, announced bool) pipeline.Request {
 	r := pipeline.Request{Script: retainScript, Key: keys[0], Accept: isInteger}
-	if reused {
-		r.Script = orderedRetainScript
-	}
 	lets := ""
 	if announced {
 		lets = letsReadersIn

@@ -73,13 +73,8 @@ var (
 	// done.
 	releaseScript = late(releases...).Batch(late("release_batch"), 2, mostWritten).OneForAll()
 
-	// In order: with WithValue the next lock may have the same value, and its key must not be
-	// deleted.
-	orderedReleaseScript = inOrder(releases...).Batch(inOrder("release_batch"), 2, mostWritten).OneForAll()
-
 	// Like releases. They are rare, so they are not batched.
-	retainScript        = late(retains...).Timed()
-	orderedRetainScript = inOrder(retains...).Timed()
+	retainScript = late(retains...).Timed()
 
 	// In order: behind the release of its lock it would bring the key back. It is its own batch.
 	extendScript      = batchOfItself(inOrder("extend"), 2, mostWritten).OneForAll()
@@ -131,13 +126,12 @@ var (
 	permitReleaseScript = late("permit_release")
 	permitInspectScript = late("permit_inspect")
 
-	sharedAcquireScript        = inOrder("shared_acquire")
-	sharedWaitScript           = inOrder("shared_wait")
-	sharedReleaseScript        = late("shared_release")
-	orderedSharedReleaseScript = inOrder("shared_release")
-	sharedRaiseScript          = inOrder("shared_raise")
-	sharedVerifyScript         = late("shared_verify")
-	announceScript             = inOrder("announce")
+	sharedAcquireScript = inOrder("shared_acquire")
+	sharedWaitScript    = inOrder("shared_wait")
+	sharedReleaseScript = late("shared_release")
+	sharedRaiseScript   = inOrder("shared_raise")
+	sharedVerifyScript  = late("shared_verify")
+	announceScript      = inOrder("announce")
 )
 
 func batchOfItself(s *pipeline.Script, args, most int) *pipeline.Script {

@@ -51,18 +51,14 @@ func VerifyShared(key, value string) pipeline.Request {
 }
 
 // ReleaseShared returns a request that ends a read, or the wait for one: [Release] for readers.
-func ReleaseShared(key, value string, grace time.Duration, process string, reused bool) pipeline.Request {
+func ReleaseShared(key, value string, grace time.Duration, process string) pipeline.Request {
 	args := []any{value, grace.Milliseconds()}
 	if process != "" {
 		args = append(args, process)
 	}
-	r := pipeline.Request{
+	return pipeline.Request{
 		Script: sharedReleaseScript, Words: pipeline.On([]string{key}, args...), Key: key, Accept: isInteger,
 	}
-	if reused {
-		r.Script = orderedSharedReleaseScript
-	}
-	return r
 }
 
 // RaiseShared returns a request that brings the counter of a reader's lock up to a token, unless it
@@ -84,8 +80,8 @@ func Intend(key, value string, life time.Duration) pipeline.Request {
 }
 
 // ReleaseAnnounced is [Release] for a writer that may have kept readers out: it lets them in.
-func ReleaseAnnounced(keys []string, value string, grace time.Duration, process string, reused bool) pipeline.Request {
-	r := Release(&Claim{}, keys, value, grace, process, reused)
+func ReleaseAnnounced(keys []string, value string, grace time.Duration, process string) pipeline.Request {
+	r := Release(&Claim{}, keys, value, grace, process)
 	r.Words = pipeline.On(keys, value, grace.Milliseconds(), process, letsReadersIn)
 	return r
 }

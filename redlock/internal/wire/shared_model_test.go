@@ -140,7 +140,7 @@ func (w *sharedPair) extendRead(*rapid.T) {
 
 func (w *sharedPair) releaseRead(*rapid.T) {
 	value := w.reader()
-	reply := w.ask(ReleaseShared(sharedKey, value, sharedGrace, pairProcess(value), w.flip("reused")))
+	reply := w.ask(ReleaseShared(sharedKey, value, sharedGrace, pairProcess(value)))
 	last := !slices.ContainsFunc(w.model.Members, func(m spec.Member[string]) bool {
 		return m.Value != value && m.Until > w.model.Now
 	})
@@ -224,10 +224,10 @@ func (w *sharedPair) extendWrite(*rapid.T) {
 }
 
 func (w *sharedPair) releaseWrite(*rapid.T) {
-	keys, value, reused := []string{sharedKey}, w.writer(), w.flip("reused")
-	request := ReleaseAnnounced(keys, value, sharedGrace, pairProcess(value), reused)
+	keys, value := []string{sharedKey}, w.writer()
+	request := ReleaseAnnounced(keys, value, sharedGrace, pairProcess(value))
 	if w.model.Intent != value && w.flip("has met no readers") {
-		request = Release(&Claim{}, keys, value, sharedGrace, pairProcess(value), reused)
+		request = Release(&Claim{}, keys, value, sharedGrace, pairProcess(value))
 	}
 	reply := w.ask(request)
 	want := outcome(w.model.ReleaseWrite(value, sharedGrace.Milliseconds(), pairAlive), w.model)

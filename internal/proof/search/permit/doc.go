@@ -56,7 +56,7 @@
 //     (CalmRules.KeepsMinority).
 //
 // And one that it cannot see: a value is used once. A node takes equal values for one attempt, and
-// would give both callers one slot. So WithValue is ErrInvalid for a semaphore and for TryLockAny.
+// would give both callers one slot. So every attempt draws a value of its own.
 //
 // # Waiting
 //

@@ -28,8 +28,7 @@ local function writeTurn(key, began, pause)
 end
 
 -- isForeign reports whether a value is another library's, by its form: ours begin with 26
--- characters of base32, followed by an owner or nothing. (A value of WithValue looks foreign. That
--- costs some time, and nothing else: no vote and no release depends on it.)
+-- characters of base32, followed by an owner or nothing. No vote and no release depends on it.
 local function isForeign(value)
   local random = string.match(string.sub(value, 1, 27) .. '|', '^([A-Z2-7]+)|')
   return not random or #random ~= 26
