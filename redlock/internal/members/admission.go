@@ -14,7 +14,7 @@ import (
 
 // Limits of asking for markers.
 const (
-	askTimeout = time.Second // for one answer
+	askTimeout = core.AskTimeout
 
 	// A marker that keeps a node from voting is read again after these pauses, because others may
 	// change it: clients that make a new cluster active, and operators ("redlock init").
@@ -129,7 +129,7 @@ func (ms *Membership) knowledgeLocked(i int, now int64) core.Knowledge {
 		Known: n.known, Own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), MaxTTL: ms.quarantineLocked().Milliseconds(), Now: now,
 	}
 	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.keeper.roster == nil { // its cluster says
-		v.MaxTTL = max(n.marker.MaxTTL, leastQuarantine.Milliseconds())
+		v.MaxTTL = max(n.marker.MaxTTL, core.Quarantine(0).Milliseconds())
 	}
 	v.Claim = ms.claimLocked(i)
 	if n.pardoned != "" && n.pardoned == n.marker.Incarnation {

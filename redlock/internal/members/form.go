@@ -61,16 +61,16 @@ func (ms *Membership) form(ctx context.Context, reports []core.Report, roster *r
 		joined = append(joined, ms.join(ctx, reports[1:], roster)...)
 	}
 	soFar, late := ms.learn, ms.clock.Now() > began.Add(forming(maxTTL)/joinShare)
-	var asks []*inquiry
+	var asks []core.Change
 	for i := range joined {
-		if r := joined[i]; late || len(joined) < len(reports) { // gives up
+		if r := &joined[i]; late || len(joined) < len(reports) { // gives up
 			soFar = nil
-			asks = append(asks, ms.swapping(r, change{marker: r.Marker.At(record.Place{})}))
+			asks = append(asks, core.Change{Of: *r, Marker: r.Marker.At(record.Place{})})
 		} else {
-			asks = append(asks, ms.telling(r, roster, r.Place.Joined+(forming(maxTTL)/tellShare).Milliseconds()))
+			asks = append(asks, core.Telling(r, roster, r.Place.Joined+(forming(maxTTL)/tellShare).Milliseconds()))
 		}
 	}
-	ms.ask(ctx, asks, soFar)
+	ms.apply(ctx, asks, soFar)
 }
 
 // FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
@@ -96,11 +96,11 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 		endpoints = append(endpoints, ms.nodeOf(&there[i]).Listed())
 	}
 	roster := record.NewCluster(ms.maxTTL, endpoints)
-	var asks []*inquiry
+	var asks []core.Change
 	for _, r := range ms.join(ctx, there, roster) {
-		asks = append(asks, ms.telling(r, roster, 0))
+		asks = append(asks, core.Telling(&r, roster, 0))
 	}
-	told := ms.ask(ctx, asks, nil)
+	told := ms.apply(ctx, asks, nil)
 	ms.mu.Lock()
 	if ctx.Err() == nil {
 		ms.cluster = "" // that cluster is gone
@@ -113,13 +113,13 @@ func (ms *Membership) FormAnyway(ctx context.Context) {
 
 // join lets masters join a cluster, and returns the reports of those that did.
 func (ms *Membership) join(ctx context.Context, reports []core.Report, roster *record.Roster) (joined []core.Report) {
-	var asks []*inquiry
+	var asks []core.Change
 	for _, r := range reports {
 		id := roster.At(ms.nodeOf(&r).Endpoint())
 		p := record.Place{Cluster: roster.Cluster, Member: id, Version: roster.Version, Joined: r.Now}
-		asks = append(asks, ms.swapping(r, change{marker: r.Marker.At(p), register: &record.Register{Told: roster}, told: true}))
+		asks = append(asks, core.Change{Of: r, Marker: r.Marker.At(p), Register: &record.Register{Told: roster}, Anew: true})
 	}
-	return slices.DeleteFunc(ms.ask(ctx, asks, nil), func(r core.Report) bool {
+	return slices.DeleteFunc(ms.apply(ctx, asks, nil), func(r core.Report) bool {
 		return r.Place.Cluster != roster.Cluster || r.Place.Joined == 0 || r.Register.Told == nil || r.Register.Told.Cluster != roster.Cluster
 	})
 }
@@ -207,9 +207,9 @@ func (ms *Membership) setBack(ctx context.Context, reports []core.Report) {
 		}
 		switch {
 		case told:
-			ms.tell(ctx, r, t, false)
+			ms.apply(ctx, []core.Change{core.Telling(&r, t, 0)}, nil)
 		case asked == len(t.Members):
-			ms.swap(ctx, r, change{marker: r.Marker.At(record.Place{})})
+			ms.apply(ctx, []core.Change{{Of: r, Marker: r.Marker.At(record.Place{})}}, nil)
 		}
 	}
 }

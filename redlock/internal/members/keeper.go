@@ -175,7 +175,7 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 
 // ask sends requests, and returns the answers when all have come or failed. SoFar, if not nil, is
 // called with each. A master that does not answer holds up nothing for longer than what the others
-// said is acted on (leastQuarantine). When ctx ends, those that have not answered are as if they
+// said is acted on (core.Fresh). When ctx ends, those that have not answered are as if they
 // had not answered in time.
 func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]core.Report)) (reports []core.Report) {
 	done := make(chan *inquiry, len(asks))
@@ -239,23 +239,15 @@ func (ms *Membership) forbiddenLocked() (n int) {
 	return n
 }
 
-// swap makes a change at the master of a report, if it has not changed since. It reports whether it
-// was made, and what the master says now.
-func (ms *Membership) swap(ctx context.Context, r core.Report, c change) (now core.Report, made bool) {
-	after := ms.ask(ctx, []*inquiry{ms.swapping(r, c)}, nil)
-	if len(after) == 0 {
-		return r, false
+// apply makes changes, each unless its master says something else by now, and returns what the
+// masters say then. SoFar is that of ask.
+func (ms *Membership) apply(ctx context.Context, changes []core.Change, soFar func([]core.Report)) []core.Report {
+	asks := make([]*inquiry, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		asks[i] = &inquiry{node: c.Of.Node, request: wire.Members(c.Of.Text, c.Of.Held, c.Entry())}
 	}
-	return after[0], after[0].Text == c.marker.Text() && (c.register == nil || sameRest(after[0].Held, c.register.Rest()))
-}
-
-func (ms *Membership) swapping(r core.Report, c change) *inquiry {
-	return &inquiry{node: r.Node, request: wire.Members(r.Text, r.Held, c.entry())}
-}
-
-// sameRest reports whether a register has this behind its first line.
-func sameRest(held, rest string) bool {
-	return len(held) > len(rest) && held[len(held)-len(rest)-1:] == "\n"+rest
+	return ms.ask(ctx, asks, soFar)
 }
 
 // heard takes what a marker says. One by which its server waits may be new although the server is
@@ -327,7 +319,7 @@ func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports [
 		case core.Show:
 			ms.show(ctx, r, roster)
 		case core.Tell:
-			ms.tell(ctx, *r, roster, counts)
+			ms.apply(ctx, []core.Change{core.Telling(r, roster, 0)}, nil)
 		case core.Ahead:
 			ahead = true
 		case core.Finish:

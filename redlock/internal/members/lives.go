@@ -25,6 +25,6 @@ func (ms *Membership) show(ctx context.Context, r *core.Report, roster *record.R
 	p.Lives = ms.lives.Of(roster, p.Member)
 	ms.mu.Unlock()
 	if p.Lives != r.Place.Lives {
-		ms.swap(ctx, *r, change{marker: r.Marker.At(p)})
+		ms.apply(ctx, []core.Change{{Of: *r, Marker: r.Marker.At(p)}}, nil)
 	}
 }

@@ -24,22 +24,7 @@ func (ms *Membership) longestLocked() time.Duration {
 	return ms.maxTTL
 }
 
-// leastQuarantine is how long a master that may have forgotten stays out at least, however short
-// locks are: whatever the protocol of members does must be over by then, and that takes round
-// trips. A look takes one, a ballot two more, and an answer is awaited for a quarter of it.
-//
-// It makes no quarantine shorter, so what is safe for MaxTTL is safe for the longer one of the two:
-// in the searches, that is the time that a master which forgot waits.
-const leastQuarantine = 4 * askTimeout
-
-// quarantine is how long a master that may have forgotten stays out, where locks last so long.
-func quarantine(longest time.Duration) time.Duration { return max(longest, leastQuarantine) }
-
-func (ms *Membership) quarantineLocked() time.Duration { return quarantine(ms.longestLocked()) }
-
-// fresh is how long what masters told is acted on, where locks last so long: half as long as one of
-// them stays out that has forgotten since, so that none is back by then.
-func fresh(maxTTL time.Duration) time.Duration { return quarantine(maxTTL) / 2 }
+func (ms *Membership) quarantineLocked() time.Duration { return core.Quarantine(ms.longestLocked()) }
 
 // MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
 //
@@ -69,7 +54,7 @@ func (ms *Membership) settleLocked(reports []core.Report) {
 	if r == nil || k.settled == r.Version {
 		return
 	}
-	since := ms.clock.Now().Add(-fresh(r.Earlier))
+	since := ms.clock.Now().Add(-core.Fresh(r.Earlier))
 	for _, p := range r.Members {
 		if !slices.ContainsFunc(reports, func(one core.Report) bool {
 			t := one.Told()

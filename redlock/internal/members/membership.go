@@ -164,7 +164,7 @@ const (
 	phaseProofless
 )
 
-const never = clock.Instant(math.MaxInt64)
+const never = core.Never
 
 // New returns the membership of some nodes, of which nothing is known yet.
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {

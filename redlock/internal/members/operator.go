@@ -164,7 +164,7 @@ func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (wa
 			}
 		}
 	}
-	if own != nil && !s.Open && ms.clock.Now() > asked(s.reports).Add(fresh(s.Roster.MaxTTL)) {
+	if own != nil && !s.Open && ms.clock.Now() > core.FirstAsked(s.reports).Add(core.Fresh(s.Roster.MaxTTL)) {
 		return "", 0, false, nil // who told it may have forgotten it since
 	}
 	if s.Next > 0 && !s.Ahead { // with a promise, who is ahead begins to wait anew
@@ -250,6 +250,7 @@ func (ms *Membership) prepare(ctx context.Context, r *core.Report, roster *recor
 	if id = p.Member; p.Cluster != roster.Cluster { // otherwise a version that was begun may have it
 		id = roster.NewID()
 	}
-	_, ready = ms.swap(ctx, *r, change{marker: r.Marker.At(record.Place{Cluster: roster.Cluster, Member: id, Joined: r.Now, Life: p.Life})})
-	return id, ready, nil
+	joins := core.Change{Of: *r, Marker: r.Marker.At(record.Place{Cluster: roster.Cluster, Member: id, Joined: r.Now, Life: p.Life})}
+	now := ms.apply(ctx, []core.Change{joins}, nil)
+	return id, len(now) == 1 && now[0].Text == joins.Marker.Text(), nil
 }

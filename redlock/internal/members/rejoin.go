@@ -10,34 +10,6 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// tell tells a master a version that was chosen, unless it accepted another one of that number:
-// then it would hide what it accepted. To be told ends what it promised and accepted.
-//
-// Counts says that the version counts. Then it also takes the place of another one of its number,
-// which was chosen and forgotten by its majority, and counts no more.
-func (ms *Membership) tell(ctx context.Context, r core.Report, roster *record.Roster, counts bool) {
-	if t := r.Told(); t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts) {
-		return
-	}
-	if a := r.Register.Accepted; a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version {
-		if t := r.Told(); t != nil && t.Version == roster.Before {
-			ms.finish(ctx, t)
-		}
-		return
-	}
-	ms.ask(ctx, []*inquiry{ms.telling(r, roster, 0)}, nil)
-}
-
-// telling returns the request that tells a master a version, until a time by its clock; 0 for any.
-// A new member has joined and granted nothing, so it votes at once.
-func (ms *Membership) telling(r core.Report, roster *record.Roster, latest int64) *inquiry {
-	m, p := r.Marker, r.Place
-	m.State, m.MaxTTL = record.MarkerActive, quarantine(roster.Longest()).Milliseconds()
-	p.Version, p.Joined = roster.Version, 0
-	told := record.Register{Told: roster, Unlearned: r.Register.Unlearned && r.Place.Joined == 0}
-	return ms.swapping(r, change{marker: m.At(p), register: &told, told: true, latest: latest})
-}
-
 // bringHome does what a master needs that remembers and belongs to no cluster, or to another one.
 func (ms *Membership) bringHome(ctx context.Context, r *core.Report, roster *record.Roster, reports []core.Report) {
 	id, ours := ms.memberOf(r, roster, reports)
@@ -62,7 +34,7 @@ func (ms *Membership) bringHome(ctx context.Context, r *core.Report, roster *rec
 // last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
 func hasWaited(r *core.Report, roster *record.Roster, id string) bool {
 	p := r.Place
-	return p.Cluster == roster.Cluster && p.Member == id && p.Life > 0 && r.Marker.MaxTTL >= quarantine(roster.Longest()).Milliseconds()
+	return p.Cluster == roster.Cluster && p.Member == id && p.Life > 0 && r.Marker.MaxTTL >= core.Quarantine(roster.Longest()).Milliseconds()
 }
 
 // letWait lets a master wait that may have forgotten locks of this roster, from now on.
@@ -70,7 +42,7 @@ func (ms *Membership) letWait(r *core.Report, roster *record.Roster, id string) 
 	ms.mu.Lock()
 	m := r.Marker.At(ms.nextLifeLocked(roster, id))
 	ms.mu.Unlock()
-	m.Incarnation, m.MaxTTL = record.NewIncarnation(), quarantine(roster.Longest()).Milliseconds()
+	m.Incarnation, m.MaxTTL = record.NewIncarnation(), core.Quarantine(roster.Longest()).Milliseconds()
 	ms.letWaitBy(r, m)
 }
 
@@ -96,7 +68,7 @@ func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) 
 		default:
 			m := r.Marker.At(r.Place.Forgotten())
 			m.Incarnation = record.NewIncarnation()
-			m.MaxTTL = max(m.MaxTTL, quarantine(ms.LongestTTL()).Milliseconds())
+			m.MaxTTL = max(m.MaxTTL, core.Quarantine(ms.LongestTTL()).Milliseconds())
 			ms.letWaitBy(&r, m)
 		}
 		return true
@@ -169,17 +141,17 @@ func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record
 		return
 	}
 	register := record.Register{Told: roster}
-	if ms.learns(roster, given, reports) {
-		register.Promised, register.Until = b.number, r.Now+b.life
-		register.Ballot, register.Accepted = found(given)
+	if ms.client().Learns(roster, given, reports) {
+		register.Promised, register.Until = b.Number, r.Now+b.Life
+		register.Ballot, register.Accepted = core.Found(given)
 	} else {
 		register.Unlearned = true
 	}
 	m, p := r.Marker, record.Place{Cluster: roster.Cluster, Member: id, Version: roster.Version, Life: r.Place.Life}
-	m.MaxTTL = quarantine(roster.Longest()).Milliseconds()
+	m.MaxTTL = core.Quarantine(roster.Longest()).Milliseconds()
 	// Nobody rejoins later by what the others said now: they may have been told more since.
-	if now := ms.clock.Now(); now < b.over && now < asked(reports).Add(fresh(roster.MaxTTL)) {
-		ms.swap(ctx, *r, change{marker: m.At(p), register: &register, told: true, latest: r.Now + b.life})
+	if now := ms.clock.Now(); now < b.Over && now < core.FirstAsked(reports).Add(core.Fresh(roster.MaxTTL)) {
+		ms.apply(ctx, []core.Change{{Of: *r, Marker: m.At(p), Register: &register, Anew: true, Latest: r.Now + b.Life}}, nil)
 	}
 }
 

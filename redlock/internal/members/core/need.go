@@ -30,7 +30,7 @@ func NeedOf(r *Report, roster *record.Roster, doubted, counts bool) Need {
 	case ours && p.Version == roster.Version && p.Joined == 0:
 		return Show
 	case ours && p.Joined != 0 && roster.Index(p.Member) >= 0 && (remembers || !p.IsTold()):
-		return Tell
+		return needsTelling(r, roster, counts)
 	case !remembers:
 		return Nothing
 	case ours && p.Version.Number > roster.Version.Number:
@@ -38,8 +38,25 @@ func NeedOf(r *Report, roster *record.Roster, doubted, counts bool) Need {
 	case ours && !counts && p.Version == roster.Before && r.Told() != nil:
 		return Finish
 	case ours && p.IsTold():
-		return Tell
+		return needsTelling(r, roster, counts)
 	default:
 		return BringHome
+	}
+}
+
+// needsTelling returns whether a master needs to be told a version that was chosen, unless it knows
+// one that is as new, or accepted another one of that number. A version that counts also takes the
+// place of another one of its number, which was chosen and forgotten by its majority, and counts no
+// more. (S39, docs/safety.md)
+func needsTelling(r *Report, roster *record.Roster, counts bool) Need {
+	switch t := r.Told(); {
+	case t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts):
+		return Nothing
+	case !r.hides(roster):
+		return Tell
+	case t != nil && t.Version == roster.Before:
+		return Finish
+	default:
+		return Nothing
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
-// The scenes in testdata (S38) say what masters tell a client, and what the client makes of it.
-func TestAClientLearnsWhatTheScenesSay(t *testing.T) {
+// The scenes in testdata (S38, S39) say what masters tell a client, and what the client makes of it.
+func TestAClientDecidesWhatTheScenesSay(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -28,7 +28,7 @@ func TestAClientLearnsWhatTheScenesSay(t *testing.T) {
 		for _, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n")[1:] { // the first says how to read them
 			title, script, _ := strings.Cut(block, "\n")
 			t.Run(strings.TrimPrefix(title, "# "), func(t *testing.T) {
-				s := &scene{t: t, versions: map[string]*record.Roster{}, at: map[string]int{}, client: &Client{Lives: record.Lives{}}}
+				s := &scene{t: t, versions: map[string]*record.Roster{}, at: map[string]int{}, client: &Client{Lives: record.Lives{}}, operators: map[string]*operator{}}
 				for line := range strings.SplitSeq(script, "\n") {
 					s.play(line)
 				}
@@ -40,19 +40,23 @@ func TestAClientLearnsWhatTheScenesSay(t *testing.T) {
 
 // scene is what a block of testdata has said so far.
 type scene struct {
-	t        *testing.T
-	versions map[string]*record.Roster // by name: C2 is the second one of cluster C
-	at       map[string]int            // nodes by the name of their master
-	client   *Client
-	belief   Belief
-	reports  []Report
-	checked  bool
+	t         *testing.T
+	versions  map[string]*record.Roster // by name: C2 is the second one of cluster C
+	at        map[string]int            // nodes by the name of their master
+	client    *Client
+	belief    Belief
+	reports   []Report
+	operators map[string]*operator
+	checked   bool
 }
 
-var sentences = []struct {
+// sentence is a form of sentences, and what one of them does.
+type sentence struct {
 	form *regexp.Regexp
 	play func(s *scene, words []string)
-}{
+}
+
+var sentences = []sentence{
 	{regexp.MustCompile(`^(\w)(\d)(\w*) = (.*)$`), (*scene).version},
 	{regexp.MustCompile(`^list (.*)$`), func(s *scene, w []string) { s.add(Node{Listed: true}, w[1]) }},
 	{regexp.MustCompile(`^beside the list (\w), a member$`), func(s *scene, w []string) { s.add(Node{Of: w[1]}, w[1]) }},
@@ -66,7 +70,7 @@ var sentences = []struct {
 	{regexp.MustCompile(`^(\w) forgot (\d) times$`), (*scene).livedAs},
 	{regexp.MustCompile(`^only cluster (\w)$`), func(s *scene, w []string) { s.client.Named = w[1] }},
 	{regexp.MustCompile(`^counts by (\w+)$`), (*scene).counts},
-	{regexp.MustCompile(`^([\w ]+): told (\w+)(?: as (\w))?$`), (*scene).told},
+	{regexp.MustCompile(`^([\w ]+): told (\w+)(?: as (\w))?(, unlearned)?$`), (*scene).told},
 	{regexp.MustCompile(`^([\w ]+): joins (\w+)$`), (*scene).joins},
 	{regexp.MustCompile(`^([\w ]+): candidate of (\w)$`), func(s *scene, w []string) {
 		s.say(w[1], record.MarkerActive, record.Place{Cluster: w[2], Joined: 1}, nil)
@@ -83,7 +87,7 @@ var sentences = []struct {
 }
 
 func (s *scene) play(line string) {
-	for _, sentence := range sentences {
+	for _, sentence := range append(sentences, choices...) {
 		if words := sentence.form.FindStringSubmatch(line); words != nil {
 			sentence.play(s, words)
 			return
@@ -139,7 +143,7 @@ func (s *scene) counts(words []string) {
 }
 
 // say has masters answer, with what their marker and their register have.
-func (s *scene) say(masters string, state record.MarkerState, p record.Place, told *record.Roster) {
+func (s *scene) say(masters string, state record.MarkerState, p record.Place, register *record.Register) {
 	for name := range strings.FieldsSeq(masters) {
 		s.node(name)
 		p := p
@@ -148,22 +152,21 @@ func (s *scene) say(masters string, state record.MarkerState, p record.Place, to
 		}
 		m := record.Marker{State: state, Until: 1, Incarnation: name, RunID: name, ReplID: name, MaxTTL: 60_000}.At(p)
 		held := ""
-		if told != nil {
-			register := record.Register{Told: told}
-			held = "1\n" + register.Rest()
+		if register != nil {
+			held = "1000\n" + register.Rest()
 		}
-		s.reports = append(s.reports, ReadReport(s.at[name], m.Text(), held, 1))
+		s.reports = append(s.reports, ReadReport(s.at[name], m.Text(), held, 1000))
 	}
 }
 
 func (s *scene) told(words []string) {
 	r := s.named(words[2])
-	s.say(words[1], record.MarkerActive, record.Place{Cluster: r.Cluster, Version: r.Version, Member: words[3]}, r)
+	s.say(words[1], record.MarkerActive, record.Place{Cluster: r.Cluster, Version: r.Version, Member: words[3]}, &record.Register{Told: r, Unlearned: words[4] != ""})
 }
 
 func (s *scene) joins(words []string) {
 	r := s.named(words[2])
-	s.say(words[1], record.MarkerActive, record.Place{Cluster: r.Cluster, Version: r.Version, Joined: 1}, r)
+	s.say(words[1], record.MarkerActive, record.Place{Cluster: r.Cluster, Version: r.Version, Joined: 1}, &record.Register{Told: r})
 }
 
 func (s *scene) forgot(words []string) {

@@ -121,7 +121,7 @@ type Register struct {
 	Since int64   // when it was told, by its own clock: milliseconds since 1970
 	Told  *Roster // as chosen; nil if nothing is known
 
-	// Of the choice of the next version (choose.go).
+	// Of the choice of the next version (core/choice.go).
 	Promised Version // the largest ballot
 	Until    int64   // nothing is accepted under it later than this
 	Ballot   Version // under which it accepted
