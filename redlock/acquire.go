@@ -162,8 +162,8 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 		}
 	case quorum.Denied:
 		reason = ErrTaken
-		if !lock.listed { // otherwise the pilot was asked first, which must not count
-			l.desk.Pilots.Took(l.clock.Now().Sub(lock.acquired))
+		if !lock.listed { // otherwise the coordinator was asked first, which must not count
+			l.waiters.Coordinators.Took(l.clock.Now().Sub(lock.acquired))
 		}
 	case quorum.NoQuorum:
 		reason = ErrNoQuorum
@@ -208,7 +208,7 @@ func (c *call) refused(lock *Lock, r *round.Round, err error) {
 // take makes a lock that a quorum granted a held one, or returns why it cannot: too little validity
 // is left, or the Locker was closed.
 func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
-	if c.yields && l.desk.Record.Contended("", lock.kind.queueOf(lock)) {
+	if c.yields && l.waiters.Record.Contended("", lock.kind.queueOf(lock)) {
 		// One of our releases, still under way when this began, gave the lock to a waiter, which we
 		// overtook.
 		return errHanded

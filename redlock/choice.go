@@ -51,7 +51,7 @@ func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption
 		return l.acquire(ctx, &c)
 	}
 	since := l.clock.Now()
-	if !l.desk.Record.Contended(l.config.keyPrefix, names) {
+	if !l.waiters.Record.Contended(l.config.keyPrefix, names) {
 		lock, _, err := l.tryAcquire(ctx, &c)
 		var failure *QuorumError
 		if !errors.As(err, &failure) || failure.ended != nil {

@@ -356,7 +356,7 @@ func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
 	}
 }
 
-// Also if that node is the pilot.
+// Also if that node is the coordinator.
 func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.T) {
 	for other := range 3 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -53,7 +53,7 @@ func (l *Locker) end() {
 	l.renewals.Stop()
 	l.releaseHeld(ErrClosed)     // locks that were briefly off the schedule
 	l.undoLost(l.renewals.All()) // locks that were lost meanwhile
-	l.desk.Subscriptions.Close()
+	l.waiters.Subscriptions.Close()
 	l.members.Stop()
 	l.life.undelivered = l.undelivered()
 	l.events.undelivered(l.life.undelivered)

@@ -239,8 +239,8 @@ func (l *Locker) Ready(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !l.desk.Sleep(ctx, pause.Next()) {
-			return err.endedBy(l.desk.WhyEnded(ctx))
+		if !l.waiters.Sleep(ctx, pause.Next()) {
+			return err.endedBy(l.waiters.WhyEnded(ctx))
 		}
 	}
 }

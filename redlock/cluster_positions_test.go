@@ -68,7 +68,7 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			operator, l := c.among([]int{0, 1, 2}, c.aliased(3, 0)), c.among(list, append(opts, c.aliased(3, 0))...)
 			time.Sleep(2 * maxTTL) // the change need not wait
 			connected := func() {
-				for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the pilot
+				for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the coordinator
 					first, next := c.lock(l, name), c.waiting(l, name)
 					c.unlock(first)
 					c.unlock(<-next)

@@ -24,7 +24,7 @@ func (l *Locker) Trace(ctx context.Context) (err error) {
 
 // LockOvertaken is Lock of a waiter that was overtaken, so that it takes a place at every node.
 func LockOvertaken(ctx context.Context, l *Locker, name string) (*Lock, error) {
-	return lockOf(l.desk.Acquire(ctx, overtaken{&call{lockConfig: l.config.lock, locker: l, kind: mutex{}, name: [1]string{name}}}))
+	return lockOf(l.waiters.Acquire(ctx, overtaken{&call{lockConfig: l.config.lock, locker: l, kind: mutex{}, name: [1]string{name}}}))
 }
 
 type overtaken struct{ *call }

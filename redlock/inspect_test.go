@@ -79,7 +79,7 @@ func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
 			assert.Len(t, node.Waiters, node.Waiting)
 			waiters = append(waiters, node.Waiters...)
 		}
-		assert.Equal(t, []string{status.Owner}, waiters, "only at the pilot")
+		assert.Equal(t, []string{status.Owner}, waiters, "only at the coordinator")
 		c.unlock(first)
 		second := <-next
 		settle()
@@ -192,7 +192,7 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 			assert.Len(t, node.Waiters, node.Waiting)
 			waiters = append(waiters, node.Waiters...)
 		}
-		assert.Equal(t, []string{"first", "of|another:process"}, waiters, "the first of each process, at the pilot only")
+		assert.Equal(t, []string{"first", "of|another:process"}, waiters, "the first of each process, at the coordinator only")
 		cancel()
 	})
 }

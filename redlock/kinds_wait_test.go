@@ -41,7 +41,7 @@ func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
 				for i := range got {
 					c.unlock(lock)
 					lock = <-got[i]
-					// Half a round trip to the pilot, half to the waiter, and one round.
+					// Half a round trip to the coordinator, half to the waiter, and one round.
 					assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
 					assert.Positive(t, lock.Remaining())
 					released = c.clock.Now()
@@ -135,7 +135,7 @@ func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 	}
 }
 
-func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
+func TestWaitersTurnToAnotherNodeWhenTheCoordinatorIsAway(t *testing.T) {
 	for _, since := range []time.Duration{20 * time.Millisecond, 5 * time.Second} {
 		for down := range 5 {
 			t.Run(fmt.Sprint("node ", down, " since ", since), func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWaitersTurnToAnotherNodeWhenThePilotIsAway(t *testing.T) {
 					held := c.allOf(k, c.locker())
 					got := c.queue(k, c.locker())
 					c.servers[down].Kill()
-					time.Sleep(since) // the waiter finds another pilot if this node was the pilot
+					time.Sleep(since) // the waiter finds another coordinator if this node was the coordinator
 					c.unlock(held)
 					took := elapsed(func() { c.unlock(<-got) })
 					assert.Less(t, took, 10*time.Millisecond, "without waiting for a poll")

@@ -110,7 +110,7 @@ type kind interface {
 	nameOf(lock *Lock) string
 	namesOf(lock *Lock) []string
 	keysOf(lock *Lock) []string
-	queueOf(lock *Lock) []string // the keys under which the desk knows the waiters for the lock
+	queueOf(lock *Lock) []string // the keys of the waiters for the lock
 
 	// acquire asks all nodes for the lock; for a certain one of several, counted from 1, or for any
 	// (0). Turn says that a vote was handed over.
@@ -119,7 +119,8 @@ type kind interface {
 	// wanted says what else than its names a call waits for.
 	wanted(w *wait.Wanted)
 
-	// wait asks the pilot for the lock, or for a place on its wait list; answer reads its reply.
+	// wait asks the coordinator for the lock, or for a place on its wait list; answer reads its
+	// reply.
 	wait(lock *Lock, ask *wire.Wait, turn bool) pipeline.Request
 	answer(reply any) wire.WaitReply
 
@@ -181,7 +182,7 @@ func (lock *Lock) process() string {
 	if !lock.listed {
 		return ""
 	}
-	return lock.locker.desk.Subscriptions.Process()
+	return lock.locker.waiters.Subscriptions.Process()
 }
 
 // A lock with a minimum hold d (WithMinHold) keeps its name taken until acquired + d, however it

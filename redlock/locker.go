@@ -27,8 +27,8 @@ type Locker struct {
 	clock    clock.Clock
 	members  *members.Membership // whose votes count
 	rounds   round.Rounds
-	desk     *wait.Desk // who waits
-	events   *events    // nil without hooks and logger
+	waiters  *wait.Waiters // who waits
+	events   *events       // nil without hooks and logger
 	expiry   schedule.Schedule[*Lock]
 	renewals schedule.Schedule[*Lock]
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
@@ -243,7 +243,7 @@ func (l *Locker) verdict(ctx context.Context, r *round.Round) (v quorum.Verdict,
 	ctx, cancel := l.untilClosed(ctx)
 	defer cancel()
 	if v, _ = r.Wait(ctx); v != quorum.Won && ctx.Err() != nil { //nolint:errcheck // told in full below
-		ended = l.desk.WhyEnded(ctx)
+		ended = l.waiters.WhyEnded(ctx)
 	}
 	return v, ended
 }

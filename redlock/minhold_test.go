@@ -228,7 +228,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				for _, server := range c.servers {
 					_, ttl, _ := server.Get("a")
-					assert.Greater(t, ttl, 19*time.Second, "what the pilot sets, too")
+					assert.Greater(t, ttl, 19*time.Second, "what the coordinator sets, too")
 				}
 				c.unlock(second)
 			})

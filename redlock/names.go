@@ -83,7 +83,7 @@ func (n *names) nameOf(*Lock) string    { return n.list[0] }
 func (n *names) namesOf(*Lock) []string { return n.list }
 func (n *names) keysOf(*Lock) []string  { return n.keys }
 
-// A set is announced at its pilot only, for the name that it waits for.
+// A set is announced at its coordinator only, for the name that it waits for.
 func (n *names) acquire(lock *Lock, _ int, _ bool) pipeline.Request {
 	return wire.Acquire(&lock.claim, n.keys, lock.value, lock.life(), lock.fencing())
 }

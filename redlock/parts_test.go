@@ -140,7 +140,7 @@ func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 // A client of another library holds one vote for the set's first name as the set takes it. So the
 // set wins that name without a node where it has a ticket.
 func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
-	for node := range 5 { // one of them is the pilot
+	for node := range 5 { // one of them is the coordinator
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			g := c.gatherAfter(ctx, func() { c.set("a", "foreign", 500*time.Millisecond, node) }, c.locker())
 			time.Sleep(900 * time.Millisecond)

@@ -25,7 +25,7 @@ import (
 type Semaphore struct {
 	locker *Locker
 	name   string
-	queue  []string // the key under which the desk knows its waiters
+	queue  []string // the key of its waiters
 	wire   wire.Semaphore
 }
 

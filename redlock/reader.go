@@ -151,5 +151,5 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (_ 
 		return nil, ErrClosed
 	}
 	defer l.life.leave()
-	return lockOf(l.desk.AcquireTogether(ctx, &c))
+	return lockOf(l.waiters.AcquireTogether(ctx, &c))
 }

@@ -133,7 +133,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	})
 	l.rounds = round.Rounds{Members: l.members, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
 	l.events = newEvents(cfg.hooks, cfg.logger)
-	l.desk = wait.NewDesk(cfg.clock, l.members, &l.rounds, wire.WakeChannel, l.life.closing)
+	l.waiters = wait.NewWaiters(cfg.clock, l.members, &l.rounds, wire.WakeChannel, l.life.closing)
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
 		for _, lock := range locks {
 			lock.expire(now)

@@ -18,7 +18,7 @@ func (c *cluster) read(l *redlock.Locker, opts ...redlock.LockOption) *redlock.L
 	lock, err := l.TryRLock(ctx, "a", opts...)
 	require.NoError(c.t, err)
 	assert.True(c.t, lock.Shared())
-	synctest.Wait() // all nodes have it: who comes next meets it at the pilot
+	synctest.Wait() // all nodes have it: who comes next meets it at the coordinator
 	return lock
 }
 

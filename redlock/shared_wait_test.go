@@ -68,8 +68,8 @@ func (c *cluster) sent(since clock.Instant) (most, total int) {
 }
 
 // While a lock is held for long, those that wait for it ask now and then, because messages may be
-// lost. One of the waiters of a process asks for all, and asks their pilot. A writer behind readers
-// also renews its intents.
+// lost. One of the waiters of a process asks for all, and asks their coordinator. A writer behind
+// readers also renews its intents.
 func TestWaitersOfAllKindsPollNoHarderThanOneOfAMutex(t *testing.T) {
 	const mutex = 100 // one waiter asks about 80 times in a minute
 	limit := redlock.WithMaxTTL(time.Hour)
@@ -143,13 +143,13 @@ func TestManyReadersOfOneNameWaitAndAreServedTogether(t *testing.T) {
 	}
 }
 
-// No message tells them, their pilot is gone, or the one that polls has given up: those that do not
-// poll get the lock with the one that does.
+// No message tells them, their coordinator is gone, or the one that polls has given up: those that
+// do not poll get the lock with the one that does.
 func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 	const readers = 50
 	for name, happens := range map[string]func(c *cluster){
 		"no messages": func(c *cluster) { c.unheard() },
-		"their pilot stops": func(c *cluster) {
+		"their coordinator stops": func(c *cluster) {
 			for i, server := range c.servers {
 				if n, _ := c.do(i, "ZCARD", "redquorum:wait:a").(int64); n > 0 {
 					server.Stop()

@@ -31,7 +31,7 @@ const (
 // withChanges returns the kind with operators who change the members beside its clients, and with
 // clients whose lists differ. Ordinary runs play the same histories each time, and a soak new ones:
 // they still find something now and then. The order in which waiters are served is not judged: a
-// change of members is a change of pilots.
+// change of members is a change of coordinators.
 func (u using) withChanges(patience time.Duration) using {
 	u.changes, u.turns, u.bound = true, turns{}, 0
 	u.people = append(slices.Clone(u.people), operates, operates)

@@ -86,9 +86,9 @@ func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
 }
 
 // countRelease records whether a lock was handed over. A caller that sees the end of the release,
-// and that the pilot has answered, then finds in the record what it said.
+// and that the coordinator has answered, then finds in the record what it said.
 func (l *Locker) countRelease(r *round.Round, node int, kind quorum.Vote) {
-	l.desk.Record.Released(node, kind, func() []string { return wire.Queued(r.Request()) })
+	l.waiters.Record.Released(node, kind, func() []string { return wire.Queued(r.Request()) })
 }
 
 // released takes a vote of a round in the background. The Locker entered for it, and leaves with
@@ -99,7 +99,7 @@ func (l *Locker) released(r *round.Round, vote round.Vote) {
 		l.events.handed(strings.TrimPrefix(r.Request().Key, l.config.keyPrefix))
 	}
 	if vote.Awaited {
-		l.desk.Pending.Answered(wire.Queued(r.Request())[0], r)
+		l.waiters.Pending.Answered(wire.Queued(r.Request())[0], r)
 	}
 	if vote.Last {
 		l.life.leave()
@@ -132,27 +132,27 @@ func (h *holder) Late(vote round.Vote) {
 }
 
 // overtook is told which nodes refused a lock that was won without them, with its keys and those
-// under which the desk knows its waiters. If the pilot is among them, somebody else had its vote
+// of its waiters. If the coordinator is among them, somebody else had its vote
 // and we were faster: next time we queue behind that waiter.
 func (l *Locker) overtook(keys, queued []string, refused quorum.NodeSet) {
 	if refused.Empty() || len(keys) > 1 {
 		return
 	}
-	if pilot := l.desk.Pilots.First(queued[0]); refused.Has(pilot) {
-		l.desk.Record.Mark(queued[0], pilot)
+	if coordinator := l.waiters.Coordinators.First(queued[0]); refused.Has(coordinator) {
+		l.waiters.Record.Mark(queued[0], coordinator)
 	}
 }
 
-// confirmed notes a release that a quorum confirmed, unless the pilot has already answered.
+// confirmed notes a release that a quorum confirmed, unless the coordinator has already answered.
 func (l *Locker) confirmed(lock *Lock, r *round.Round) {
 	if len(lock.keys()) > 1 {
 		return
 	}
 	queued := lock.kind.queueOf(lock)[0]
-	pilot := l.desk.Pilots.First(queued)
-	if r.HasVoted(pilot) {
+	coordinator := l.waiters.Coordinators.First(queued)
+	if r.HasVoted(coordinator) {
 		return
 	}
 	now := l.clock.Now()
-	l.desk.Pending.Add(queued, r, pilot, now.Add(r.Took(now, lock.timeout)))
+	l.waiters.Pending.Add(queued, r, coordinator, now.Add(r.Took(now, lock.timeout)))
 }

@@ -71,7 +71,7 @@ func (l *Locker) acquire(ctx context.Context, c *call) (*Lock, error) {
 		return nil, ErrClosed
 	}
 	defer l.life.leave()
-	return lockOf(l.desk.Acquire(ctx, c))
+	return lockOf(l.waiters.Acquire(ctx, c))
 }
 
 // call implements wait.Call.
@@ -128,7 +128,7 @@ func (c *call) Waits(ctx context.Context, since clock.Instant) (context.Context,
 // waiting counts a call that has to wait, and tells of it. Over is told how that ended.
 func (l *Locker) waiting(ctx context.Context, name string) (_ context.Context, over func(error)) {
 	ctx, span := l.trace(ctx, OperationWait, name)
-	counts := &l.desk.Counts
+	counts := &l.waiters.Counts
 	counts.Waits.Add(1)
 	counts.Waiting.Add(1)
 	l.events.waiting(name)

@@ -39,9 +39,9 @@ func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 			lock = <-next
 			next = after
 		}
-		// A release to all nodes, a round to all nodes, and one request to the pilot.
+		// A release to all nodes, a round to all nodes, and one request to the coordinator.
 		assert.Equal(t, (rounds-2)*(5+5+1), c.commands()-before)
-		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round and of the pilot request")
+		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round and of the coordinator request")
 		c.unlock(lock)
 		c.unlock(<-next)
 	})
@@ -232,7 +232,7 @@ func TestAWaiterGetsItsTokenWithoutASecondRound(t *testing.T) {
 			if i < 5 {
 				c.unlock(lock) // it is handed over
 			} else {
-				c.del("a") // the pilot grants it on request
+				c.del("a") // the coordinator grants it on request
 			}
 			next := <-got
 			require.NotNil(t, next)

@@ -70,8 +70,8 @@ func takeTurns(t *testing.T, lockers []*redlock.Locker, rounds int, hold time.Du
 	all.Wait()
 }
 
-// Those that list the nodes in different orders agree on the pilot, so each is woken. Those that
-// disagree about which nodes are up exclude each other all the same.
+// Those that list the nodes in different orders agree on the coordinator, so each is woken. Those
+// that disagree about which nodes are up exclude each other all the same.
 func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 	for what, views := range map[string]func(c *cluster) []*redlock.Locker{
 		"orders": func(c *cluster) []*redlock.Locker {
@@ -95,10 +95,10 @@ func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 	}
 }
 
-// Each Locker waits a node timeout (0.5 s) when it first finds the pilot mute, and again each time
-// it retries that node. A waiter that its wake-up did not reach waits for a poll. A node in
-// quarantine is no pilot.
-func TestAPilotInTroubleDelaysWaitersOnce(t *testing.T) {
+// Each Locker waits a node timeout (0.5 s) when it first finds the coordinator mute, and again each
+// time it retries that node. A waiter that its wake-up did not reach waits for a poll. A node in
+// quarantine is no coordinator.
+func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		trouble         func(*fakeredis.Node)
 		lockers, rounds int
@@ -108,7 +108,7 @@ func TestAPilotInTroubleDelaysWaitersOnce(t *testing.T) {
 		"mute":        {mute, 2, 20, 5 * time.Second},
 		"slow":        {delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
 	} {
-		for node := range 5 { // one of them is the pilot
+		for node := range 5 { // one of them is the coordinator
 			runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
 				c.grown()
 				c.slow(time.Millisecond)
@@ -129,8 +129,9 @@ func TestAPilotInTroubleDelaysWaitersOnce(t *testing.T) {
 }
 
 // All that reaches a client is late for a moment, as when its process was not run. It keeps its
-// pilot: with pilots of their own, the clients would split the votes for as long as they disagree.
-func TestAShortStallDoesNotMakeClientsDisagreeOnThePilot(t *testing.T) {
+// coordinator: with coordinators of their own, the clients would split the votes for as long as
+// they disagree.
+func TestAShortStallDoesNotMakeClientsDisagreeOnTheCoordinator(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		var stalled atomic.Bool
 		c.slow(time.Millisecond)
@@ -300,9 +301,9 @@ func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 			ends = append(ends, c.ending(func() error { _, err := l.Lock(limited, "a"); return err }))
 		}
 		time.Sleep(50 * time.Millisecond)
-		for pilot, server := range c.servers {
+		for coordinator, server := range c.servers {
 			if _, _, found := server.Get("redquorum:wait:a"); found {
-				c.each(kill, (pilot+1)%5, (pilot+2)%5, (pilot+3)%5)
+				c.each(kill, (coordinator+1)%5, (coordinator+2)%5, (coordinator+3)%5)
 				break
 			}
 		}
@@ -310,7 +311,8 @@ func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
 		before := c.commands()
 		time.Sleep(10 * time.Second)
-		// An attempt is a pilot request, a round and a release to each of the two remaining nodes.
+		// An attempt is a coordinator request, a round and a release to each of the two remaining
+		// nodes.
 		assert.LessOrEqual(t, c.commands()-before, waiters*6*100, "ten attempts per second each")
 		cancel()
 		for _, end := range ends {

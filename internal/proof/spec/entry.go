@@ -177,8 +177,8 @@ func (e *Entry[V]) Mark() {
 
 // AcquireRead makes value a reader. A writer's intent keeps it out unless it is one already, or its
 // turn has come: a release has handed it a vote elsewhere, before that writer. Without that
-// exception a reader would have the pilot's vote, and the intents of the writer behind it would
-// keep it from all others.
+// exception a reader would have the coordinator's vote, and the intents of the writer behind it
+// would keep it from all others.
 //
 // The counter moves up to the caller's timestamp, but not past it: readers may have equal tokens.
 func (e *Entry[V]) AcquireRead(value V, ttl, ts int64, turn bool) (fence int64, granted bool) {
@@ -277,10 +277,10 @@ func (e *Entry[V]) AcquireWrite(value V, ttl, ts int64) (fence int64, granted bo
 	return Entries[V]{e}.Acquire(value, ttl, ts)
 }
 
-// Pilot is the acquisition of a waiter. A key that was handed to value is as good as an absent one,
-// but counts only from here on: a hand-over leaves the fence as it is, and a fence that was granted
-// before must not be granted again. If it is not granted, value waits.
-func (e *Entry[V]) Pilot(value V, ttl, ts int64) (fence int64, granted bool) {
+// Coordinator is the acquisition of a waiter. A key that was handed to value is as good as an
+// absent one, but counts only from here on: a hand-over leaves the fence as it is, and a fence that
+// was granted before must not be granted again. If it is not granted, value waits.
+func (e *Entry[V]) Coordinator(value V, ttl, ts int64) (fence int64, granted bool) {
 	if !e.Absent() && e.Key != value {
 		e.Join(value, false)
 		return 0, false
@@ -289,18 +289,18 @@ func (e *Entry[V]) Pilot(value V, ttl, ts int64) (fence int64, granted bool) {
 	return Entries[V]{e}.grant(value, ttl, ts), true
 }
 
-// AnnounceWrite is Pilot beside readers, without a place on the list. If it is not granted, it
-// keeps new readers out.
+// AnnounceWrite is Coordinator beside readers, without a place on the list. If it is not granted,
+// it keeps new readers out.
 func (e *Entry[V]) AnnounceWrite(value V, ttl, ts int64) (fence int64, granted bool) {
 	if !e.Absent() && e.Key != value {
 		e.Intent = value
 		return 0, false
 	}
 	e.Withdraw(value)
-	return e.Pilot(value, ttl, ts)
+	return e.Coordinator(value, ttl, ts)
 }
 
-// WaitWrite is AnnounceWrite at the pilot. If it is not granted, value waits.
+// WaitWrite is AnnounceWrite at the coordinator. If it is not granted, value waits.
 func (e *Entry[V]) WaitWrite(value V, ttl, ts int64) (fence int64, granted bool) {
 	if fence, granted = e.AnnounceWrite(value, ttl, ts); !granted {
 		e.Join(value, false)

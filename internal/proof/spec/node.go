@@ -79,9 +79,9 @@ func (n *Node) Acquire(names []string, value string, ts int64) (fence int64, gra
 	return n.granting(names, func(set Entries[string]) (int64, bool) { return set.Acquire(value, 0, Clamp(ts, n.Now)) })
 }
 
-// Pilot is [Entry.Pilot] with the caller's timestamp.
-func (n *Node) Pilot(name, value string, ts int64) (fence int64, granted bool) {
-	return n.granting([]string{name}, func(set Entries[string]) (int64, bool) { return set[0].Pilot(value, 0, Clamp(ts, n.Now)) })
+// Coordinator is [Entry.Coordinator] with the caller's timestamp.
+func (n *Node) Coordinator(name, value string, ts int64) (fence int64, granted bool) {
+	return n.granting([]string{name}, func(set Entries[string]) (int64, bool) { return set[0].Coordinator(value, 0, Clamp(ts, n.Now)) })
 }
 
 // Raise is [Entries.Raise], if the node follows.

@@ -28,7 +28,7 @@ func TestNodeConfirmsEachNumberOnce(t *testing.T) {
 				fence, confirmed = node.Acquire(set, v, ts)
 			case 1:
 				set = set[:1]
-				fence, confirmed = node.Pilot(set[0], v, ts)
+				fence, confirmed = node.Coordinator(set[0], v, ts)
 			case 2:
 				fence = before["x"] + rapid.Int64Range(-1, 3).Draw(t, "above")
 				confirmed = node.Raise(set, v, fence, 0)

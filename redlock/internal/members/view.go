@@ -120,7 +120,7 @@ func (ms *Membership) provesNothingLocked() bool {
 	return any
 }
 
-// nameLocked returns what stands for a node in the choice of pilots.
+// nameLocked returns what stands for a node in the choice of coordinators.
 func (ms *Membership) nameLocked(i int) string {
 	if id := ms.members[i].id; ms.keeper.roster != nil && id != "" {
 		return id

@@ -41,8 +41,8 @@ func TestNoSignalOfARoundReachesAnother(t *testing.T) {
 	}
 }
 
-// A caller that unlocks and locks again would overtake a waiter if it could see that the pilot has
-// answered, and not what the answer said.
+// A caller that unlocks and locks again would overtake a waiter if it could see that the
+// coordinator has answered, and not what the answer said.
 func TestWhoSeesAVoteSeesWhatWasMadeOfIt(t *testing.T) {
 	for range 1000 {
 		var counting atomic.Int32

@@ -52,7 +52,7 @@ type Call interface {
 // Wanted is what a call waits for.
 type Wanted struct {
 	Queue  Name     // its wait queue in this process
-	Prefix string   // of the keys under which the desk knows its waiters
+	Prefix string   // of the keys of its waiters
 	Names  []string // what follows the prefix in these keys
 	Slots  int      // of a semaphore, of which any will do; 0 for a lock
 
@@ -66,7 +66,7 @@ type Wanted struct {
 type Attempt interface {
 	Value() string
 	Timeout() time.Duration // how long a round waits for a node
-	Key(of int) string      // under which the desk knows the waiters for one of its names
+	Key(of int) string      // of the waiters for one of its names
 
 	// Ask returns the question for the lock, or for the place on a wait list that ask describes; it
 	// adds to ask what the lock is. Turn says that the node's vote was handed over. Answer reads

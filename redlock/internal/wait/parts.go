@@ -46,7 +46,7 @@ const (
 
 // wantsParts reports whether the waiter should take its names one after the other.
 func (w *waiter) wantsParts() bool {
-	return len(w.names) > 1 && w.overtaken >= partsAfter && w.clock.Now() >= w.partsFrom && w.Pilots.QuorumIsUp()
+	return len(w.names) > 1 && w.overtaken >= partsAfter && w.clock.Now() >= w.partsFrom && w.Coordinators.QuorumIsUp()
 }
 
 // takeParts is an attempt by parts.

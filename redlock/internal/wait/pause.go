@@ -13,8 +13,8 @@ import (
 // spread out a little.
 const expirySpread = 2 * time.Millisecond
 
-// awaitRefused waits after a refusal of the pilot. A wait of some length makes up for the attempts
-// before it.
+// awaitRefused waits after a refusal of the coordinator. A wait of some length makes up for the
+// attempts before it.
 func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake {
 	began := w.clock.Now()
 	woke := w.awaitAfter(ctx, answer)
@@ -29,7 +29,8 @@ func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake 
 	return woke
 }
 
-// awaitAfter waits after an answer of the pilot, for as long as suits the holder that it names.
+// awaitAfter waits after an answer of the coordinator, for as long as suits the holder that it
+// names.
 func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
 	if answer.Other == wire.OtherNone {
 		return w.awaitTogether(ctx, answer.Left)
@@ -112,11 +113,11 @@ func (w *waiter) awaitWake(ctx context.Context, pause time.Duration) wake {
 }
 
 // A writer that waits keeps new readers out of every node by an intent (announce.lua). It learns
-// from its pilot that readers have the lock, and announces itself there and at all other nodes, at
-// once and again while it waits. The intent lives for three of these rounds, so that a writer that
-// died keeps nobody out for long. So does an intent that arrives late, after its writer has left or
-// got the lock. Nothing depends on intents but how long others wait: internal/proof/search/shared
-// searches them at any time.
+// from its coordinator that readers have the lock, and announces itself there and at all other
+// nodes, at once and again while it waits. The intent lives for three of these rounds, so that a
+// writer that died keeps nobody out for long. So does an intent that arrives late, after its writer
+// has left or got the lock. Nothing depends on intents but how long others wait:
+// internal/proof/search/shared searches them at any time.
 const (
 	IntentLife = 3 * IntentPoll
 	IntentPoll = time.Second
@@ -126,7 +127,7 @@ const (
 // lock, the lock is free for as long as they take to lock it again, a round trip. A waiter behind
 // such a holder must poll for that moment. Only the oldest waiter on the list of a node does, so
 // the load does not grow with their number. It asks all nodes at once (snatch), because after
-// asking the pilot first it would come a round trip too late at the others.
+// asking the coordinator first it would come a round trip too late at the others.
 //
 // others.lua makes sure that those clients get their turn as well.
 

@@ -12,9 +12,9 @@ import (
 )
 
 // A release hands over the votes of the nodes on whose wait lists somebody has a place. An ordinary
-// waiter is on one list, the pilot's: it owns that vote and must still ask for the others, which
-// are free for a round trip. A client that spins with TryLock can be faster, again and again. So a
-// waiter that was overtaken takes a place on the list of every node. The next release, whoever
+// waiter is on one list, the coordinator's: it owns that vote and must still ask for the others,
+// which are free for a round trip. A client that spins with TryLock can be faster, again and again.
+// So a waiter that was overtaken takes a place on the list of every node. The next release, whoever
 // sends it, then gives it all votes that the holder had, and at no moment is a node free for
 // anybody else.
 //
@@ -50,15 +50,15 @@ const (
 	standoffShare = 8
 )
 
-// MaxOvertaken is how often a waiter may own the pilot's vote and be refused by the others, or have
-// to return to the pilot because of that, before it takes a place at every node.
+// MaxOvertaken is how often a waiter may own the coordinator's vote and be refused by the others,
+// or have to return to the coordinator because of that, before it takes a place at every node.
 const MaxOvertaken = 2
 
 // wantsPlaces reports whether the waiter should take a place at every node: it was overtaken, and
 // could be handed a quorum of votes. (Without messages it would keep its votes from waiters that
 // could use them.) For a set of names a place would be for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= MaxOvertaken && len(w.names) == 1 && w.slots == 0 && w.members.View().Seats() > 1 && w.Pilots.QuorumIsUp() &&
+	return w.overtaken >= MaxOvertaken && len(w.names) == 1 && w.slots == 0 && w.members.View().Seats() > 1 && w.Coordinators.QuorumIsUp() &&
 		!w.seesOthers()
 }
 
@@ -167,6 +167,6 @@ func (w *waiter) allVotes() round.Rule {
 
 // listenAtQuorum subscribes at all nodes that are up, and reports whether a quorum can wake us.
 func (w *waiter) listenAtQuorum(ctx context.Context, timeout time.Duration) bool {
-	listening := w.Subscriptions.ListenAt(ctx, w.Pilots.Up(), w.clock.Now().Add(timeout))
+	listening := w.Subscriptions.ListenAt(ctx, w.Coordinators.Up(), w.clock.Now().Add(timeout))
 	return listening.And(w.members.View().Voting).Len() >= w.members.View().Need()
 }

@@ -114,9 +114,9 @@ func (q *Queue) Trouble(name Name) error {
 }
 
 // Crowds are the readers of a process that wait, by the key of their lock. All of them can be
-// served at once, so each has a place at the pilot and is woken by itself. But only the first of a
-// crowd polls, as one waiter of a process does for a mutex. When it leaves, the next one asks at
-// once, and polls from then on.
+// served at once, so each has a place at the coordinator and is woken by itself. But only the first
+// of a crowd polls, as one waiter of a process does for a mutex. When it leaves, the next one asks
+// at once, and polls from then on.
 type Crowds struct {
 	mu    sync.Mutex // guards the fields below
 	byKey map[string]*list.List

@@ -42,7 +42,7 @@ const (
 
 // Released takes a node's answer to a release. Keys returns the released keys, and is called only
 // if they matter. For a set, the answer does not say which of its keys were handed over: all are
-// marked, because asking the pilot first costs little if nobody waits.
+// marked, because asking the coordinator first costs little if nobody waits.
 func (r *Record) Released(node int, v quorum.Vote, keys func() []string) {
 	handed := v == quorum.Handed || v == quorum.Spared
 	if !handed && r.marked.Load() == 0 {
@@ -103,10 +103,11 @@ func (r *Record) Contended(prefix string, names []string) bool {
 	return false
 }
 
-// Pending holds the pending releases: those that a quorum has confirmed and the pilot has not. The
-// pilot's answer will tell whether the lock was handed over. A caller in this process that wants
-// the lock again at once waits for that answer, so that it does not overtake the waiter; but no
-// longer than the quorum took to answer, so that a slow pilot does not hold it up.
+// Pending holds the pending releases: those that a quorum has confirmed and the coordinator has
+// not. The coordinator's answer will tell whether the lock was handed over. A caller in this
+// process that wants the lock again at once waits for that answer, so that it does not overtake the
+// waiter; but no longer than the quorum took to answer, so that a slow coordinator does not hold it
+// up.
 //
 // It is a table, so that a release costs no memory. A key whose slot a later release has taken is
 // not waited for: then one caller may overtake the waiter, once.
@@ -117,14 +118,14 @@ type Pending struct {
 // pendingSlots is far more than there are pending at once: each for a part of a round trip.
 const pendingSlots = 128
 
-// pending is a release, which may have the pilot's answer by now.
+// pending is a release, which may have the coordinator's answer by now.
 type pending struct {
-	mu      sync.Mutex // guards the fields below; taken before that of a release
-	key     string
-	release Release // nil for none
-	pilot   int
-	until   clock.Instant
-	over    chan struct{} // closed when the answer is in; nil while not awaited
+	mu          sync.Mutex // guards the fields below; taken before that of a release
+	key         string
+	release     Release // nil for none
+	coordinator int
+	until       clock.Instant
+	over        chan struct{} // closed when the answer is in; nil while not awaited
 }
 
 // Release is a round that releases a lock. It is compared by identity.
@@ -137,11 +138,11 @@ type Release interface {
 func (p *Pending) slot(key string) *pending { return &p.slots[members.Hash(key)%pendingSlots] }
 
 // Add notes a confirmed release. Nobody waits for it past until.
-func (p *Pending) Add(key string, release Release, pilot int, until clock.Instant) {
+func (p *Pending) Add(key string, release Release, coordinator int, until clock.Instant) {
 	one := p.slot(key)
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	one.key, one.release, one.pilot, one.until, one.over = key, release, pilot, until, nil
+	one.key, one.release, one.coordinator, one.until, one.over = key, release, coordinator, until, nil
 }
 
 // Answered removes what Add added. What the answer says was recorded before.
@@ -165,7 +166,7 @@ func (p *Pending) Await(ctx context.Context, closing <-chan struct{}, clk clock.
 	one.mu.Lock()
 	// If AwaitVote says that the vote is out, it finds the channel: Answered waits for mu.
 	left := one.until.Sub(clk.Now())
-	if one.key != key || one.release == nil || left <= 0 || !one.release.AwaitVote(one.pilot) {
+	if one.key != key || one.release == nil || left <= 0 || !one.release.AwaitVote(one.coordinator) {
 		one.mu.Unlock()
 		return
 	}

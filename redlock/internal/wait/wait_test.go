@@ -122,7 +122,7 @@ func TestTheFirstOfACrowdPollsAndTheNextTakesItsPlace(t *testing.T) {
 	assert.Empty(t, crowds.byKey)
 }
 
-// release is one whose pilot's vote is in or not.
+// release is one whose coordinator's vote is in or not.
 type release struct{ voted bool }
 
 func (r *release) AwaitVote(int) bool { return !r.voted }
@@ -133,12 +133,12 @@ func TestAPendingReleaseIsAwaited(t *testing.T) {
 		during func(p *Pending, r *release, cancel, closing func())
 		want   time.Duration
 	}{
-		"until its limit":            {func(*Pending, *release, func(), func()) {}, limit},
-		"until the pilot answers":    {func(p *Pending, r *release, _, _ func()) { p.Answered("a", r) }, early},
-		"not by another's answer":    {func(p *Pending, _ *release, _, _ func()) { p.Answered("a", &release{}) }, limit},
-		"not by another key's":       {func(p *Pending, r *release, _, _ func()) { p.Answered("b", r) }, limit},
-		"until ctx ends":             {func(_ *Pending, _ *release, cancel, _ func()) { cancel() }, early},
-		"until the Locker is closed": {func(_ *Pending, _ *release, _, closing func()) { closing() }, early},
+		"until its limit":               {func(*Pending, *release, func(), func()) {}, limit},
+		"until the coordinator answers": {func(p *Pending, r *release, _, _ func()) { p.Answered("a", r) }, early},
+		"not by another's answer":       {func(p *Pending, _ *release, _, _ func()) { p.Answered("a", &release{}) }, limit},
+		"not by another key's":          {func(p *Pending, r *release, _, _ func()) { p.Answered("b", r) }, limit},
+		"until ctx ends":                {func(_ *Pending, _ *release, cancel, _ func()) { cancel() }, early},
+		"until the Locker is closed":    {func(_ *Pending, _ *release, _, closing func()) { closing() }, early},
 		"beside a later one of the key": {func(p *Pending, r *release, _, _ func()) {
 			p.Add("a", &release{}, 0, 0)
 			p.Answered("a", r)
@@ -243,7 +243,7 @@ func TestMarksAreBoundedAndExpire(t *testing.T) {
 func TestANodeThatIsLateTwiceInARowOrFailsIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktest.New()
-		p := &Pilots{clock: clk}
+		p := &Coordinators{clock: clk}
 		const fast, slow = time.Millisecond, 30 * time.Millisecond
 		isOpen := func() bool { return p.breaker.open(clk.Now()) == quorum.Only(0) }
 		assert.False(t, p.Judge(0, time.Second, true), "nobody knows what is usual")

@@ -11,19 +11,19 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// waiter is the first of a wait queue: it seeks a contended lock. It turns to one node, the pilot,
-// which serializes the waiters for a lock, and hands its vote to the oldest of them when the holder
-// releases.
+// waiter is the first of a wait queue: it seeks a contended lock. It turns to one node, the
+// coordinator, which serializes the waiters for a lock, and hands its vote to the oldest of them
+// when the holder releases.
 //
-//	ask the pilot ──taken──▶ wait on its list ──handed over──▶ ask all, the pilot to confirm
-//	      ▲ └──granted──▶ ask the others     └──time──▶ ask the pilot again
-//	      └─────────────────── not won: undo, a fresh value, the next pilot
+//	ask the coordinator ──taken──▶ wait on its list ──handed over──▶ ask all: it confirms
+//	      ▲ └──granted──▶ ask the others          └──time──▶ ask it again
+//	      └─────────────────── not won: undo, a fresh value, the next coordinator
 //
-// Every attempt has its own value. The pilot may be asked many times under one value, as long as it
-// refused each time. So at most one grant comes from it, and one from each other node, as in a
-// round without waiting.
+// Every attempt has its own value. The coordinator may be asked many times under one value, as long
+// as it refused each time. So at most one grant comes from it, and one from each other node, as in
+// a round without waiting.
 type waiter struct {
-	*Desk
+	*Waiters
 	call      Call
 	queueName Name // of its wait queue
 	prefix    string
@@ -37,23 +37,23 @@ type waiter struct {
 	outage  clock.Backoff
 	crowd   clock.Backoff
 	target  int            // index of the name that it waits for
-	among   quorum.NodeSet // the nodes that may be its pilot
-	hops    int            // pilots asked in a row without waiting at one
+	among   quorum.NodeSet // the nodes that may be its coordinator
+	hops    int            // coordinators asked in a row without waiting at one
 	last    Failure        // why it does not have the lock yet; nil while nothing failed
 
 	slot    int  // of a semaphore: the one to ask all nodes for next; 0 for none
 	asksAll bool // ask all nodes for any slot next
 
-	overtaken int           // attempts that had the pilot's vote and were refused by the others
+	overtaken int           // attempts that had the coordinator's vote and were refused by the others
 	partsFrom clock.Instant // for a set: when it may take its names one after the other
 	discount  float64       // part of a standoff by which it claims to be younger, see places.go
 
 	holder    int64         // the last holder from another library that it saw
 	holderAge clock.Instant // when it first saw that holder
-	slowNode  bool          // a node that it asked beside the pilot was slow
+	slowNode  bool          // a node that it asked beside the coordinator was slow
 	began     clock.Instant // when the last round began that it asked the nodes for the lock with
 	announced bool          // this attempt has met readers
-	handed    bool          // this attempt was handed the pilot's vote
+	handed    bool          // this attempt was handed the coordinator's vote
 
 	readers *InCrowd // of a reader; nil otherwise
 	wakeup  *Wakeup
@@ -66,29 +66,29 @@ const (
 	outageMin = 2 * time.Millisecond
 	outageMax = 250 * time.Millisecond
 
-	// While a quorum answers, but refuses attempts that had the pilot's vote again and again: names
-	// of sets that overlap, or a holder without our pilot.
+	// While a quorum answers, but refuses attempts that had the coordinator's vote again and again:
+	// names of sets that overlap, or a holder without our coordinator.
 	crowdMax = 60 * time.Millisecond
 )
 
 // Outage returns the pauses between attempts while no quorum answers.
 func Outage() clock.Backoff { return clock.Backoff{Shortest: outageMin, Longest: outageMax} }
 
-func (d *Desk) newWaiter(c Call, wanted *Wanted, since clock.Instant) *waiter {
+func (ws *Waiters) newWaiter(c Call, wanted *Wanted, since clock.Instant) *waiter {
 	return &waiter{
-		Desk: d, call: c, queueName: wanted.Queue, prefix: wanted.Prefix, names: wanted.Names, slots: wanted.Slots,
+		Waiters: ws, call: c, queueName: wanted.Queue, prefix: wanted.Prefix, names: wanted.Names, slots: wanted.Slots,
 		longest: wanted.Longest, since: since,
 		poll:   clock.Backoff{Shortest: wanted.Shortest, Longest: wanted.Longest},
 		outage: Outage(),
 		crowd:  clock.Backoff{Shortest: outageMin, Longest: crowdMax},
-		among:  d.all(),
+		among:  ws.all(),
 		wakeup: NewWakeup(),
 
 		overtaken: wanted.Overtaken,
 	}
 }
 
-func (d *Desk) all() quorum.NodeSet { return quorum.All(len(d.members.Nodes())) }
+func (ws *Waiters) all() quorum.NodeSet { return quorum.All(len(ws.members.Nodes())) }
 
 // awaitTurn waits until its ticket makes the waiter the first of its queue, if it has one, and then
 // seeks the lock.
@@ -166,7 +166,7 @@ func (w *waiter) end(why error) error {
 	return w.last.End(why)
 }
 
-// attempt makes one attempt: at a pilot if there is one, otherwise with a round like that of
+// attempt makes one attempt: at a coordinator if there is one, otherwise with a round like that of
 // TryLock.
 func (w *waiter) attempt(ctx context.Context) (Attempt, error) {
 	slot := w.slot
@@ -183,9 +183,9 @@ func (w *waiter) attempt(ctx context.Context) (Attempt, error) {
 	if w.wantsParts() {
 		return w.takeParts(ctx)
 	}
-	pilot, found := w.Pilots.Of(w.prefix+w.names[w.target], w.among)
+	coordinator, found := w.Coordinators.Of(w.prefix+w.names[w.target], w.among)
 	if found && !w.asksAll {
-		s := stay{w, w.call.Attempt(), pilot}
+		s := attempt{w, w.call.Attempt(), coordinator}
 		return s.wait(ctx)
 	}
 	w.among, w.asksAll = w.all(), false
@@ -197,13 +197,13 @@ func (w *waiter) attempt(ctx context.Context) (Attempt, error) {
 }
 
 // conclude ends the attempt with a round that asked the other nodes, too. If they refused, the
-// holder has a quorum without our pilot, and the waiter turns to the first of them; its age keeps
-// its order.
+// holder has a quorum without our coordinator, and the waiter turns to the first of them; its age
+// keeps its order.
 func (w *waiter) conclude(ctx context.Context, a Attempt, r *round.Round) (Attempt, error) {
 	began := w.clock.Now()
 	err := w.call.Finish(ctx, a, r)
 	if err == nil {
-		w.Pilots.Took(w.clock.Now().Sub(began))
+		w.Coordinators.Took(w.clock.Now().Sub(began))
 		return a, nil
 	}
 	if errors.Is(err, round.ErrTaken) {
@@ -217,16 +217,16 @@ func (w *waiter) conclude(ctx context.Context, a Attempt, r *round.Round) (Attem
 	return nil, err
 }
 
-// Waiting for a permit of a semaphore is waiting for a lock, with these differences: the pilot
-// gives any slot, or keeps the waiter on one list for all of them; and the slot that it gives, at
-// once or later, is asked of all nodes by its number. internal/proof/search/permit has the whole
-// protocol.
+// Waiting for a permit of a semaphore is waiting for a lock, with these differences: the
+// coordinator gives any slot, or keeps the waiter on one list for all of them; and the slot that it
+// gives, at once or later, is asked of all nodes by its number. internal/proof/search/permit has
+// the whole protocol.
 
 // learn decides by the answers to a round that was not won where to turn next: to all nodes, for a
 // slot that could have a quorum; to the first node that refused and has no free slot, where the
-// waiter is on the list until one is released; otherwise to the pilot. A node with a free slot
-// would give it, and the others would refuse it again. A node whose answer the verdict did not wait
-// for may be full: otherwise a pilot that is not the fastest node would be passed over.
+// waiter is on the list until one is released; otherwise to the coordinator. A node with a free
+// slot would give it, and the others would refuse it again. A node whose answer the verdict did not
+// wait for may be full: otherwise a coordinator that is not the fastest node would be passed over.
 func (w *waiter) learn(r *round.Round) {
 	if r.Verdict() == quorum.Denied { // otherwise a slot was won, and not taken
 		w.slot = r.Available(r.Chosen())

@@ -78,7 +78,7 @@ func (w *mutexPair) wait(*rapid.T) {
 	names, value, fencing := []string{w.name()}, w.value(), w.fencing()
 	wait := Wait{Keys: names, Value: value, TTL: pairTTL, Grace: pairGrace, Process: pairProcess(value), Fencing: fencing}
 	reply := w.ask(wait.Request())
-	number, granted := w.model.Pilot(names[0], value, fencing.Wall)
+	number, granted := w.model.Coordinator(names[0], value, fencing.Wall)
 	w.token("wait", names, reply, number, granted)
 	if got := ReadWait(reply); !granted {
 		w.same("taken", []any{got.Taken, got.Left > 0, got.Other}, []any{0, true, int64(OtherNone)})

@@ -71,7 +71,7 @@ func RaiseShared(key, value string, token int64, life time.Duration) pipeline.Re
 }
 
 // Intend returns a request that keeps new readers out for the life of an intent, and does not take
-// the key: a writer that waits for its pilot does not want the votes of others yet.
+// the key: a writer that waits for its coordinator does not want the votes of others yet.
 func Intend(key, value string, life time.Duration) pipeline.Request {
 	return pipeline.Request{
 		Words: pipeline.Command("SET", intentKey+key, value, "PX", life.Milliseconds()), Key: key,

@@ -23,7 +23,7 @@ type Config struct {
 	Clients      int  // 1..3
 	MaxFence     int  // 1..5; steps that lead above it are left out
 	MaxTimestamp int  // 0..MaxFence
-	Waiting      bool // attempts may wait at a pilot
+	Waiting      bool // attempts may wait at a coordinator
 	Adopting     bool // attempts may adopt any lock they find
 
 	// LateRaises lets attempts that are over raise to any number, whether or not they ever had it.

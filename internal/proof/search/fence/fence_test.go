@@ -17,7 +17,7 @@ var (
 		SecondFailed, Deleted, ExpiredPresent, ExpiredOver,
 	}
 	whenWaiting = []search.Kind{
-		BegunWaiting, Piloted, PilotedAgain, Confirmed, Joined, JoinedAfterGrant, HandedOver, HandedPastDead,
+		BegunWaiting, Coordinatored, CoordinatoredAgain, Confirmed, Joined, JoinedAfterGrant, HandedOver, HandedPastDead,
 		DeletedPastDead, ListExpired,
 	}
 	whenAdopting = []search.Kind{BegunAdopting, AdoptedOver, AdoptedPresent}

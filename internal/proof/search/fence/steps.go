@@ -10,44 +10,44 @@ import (
 
 // What a step may be.
 const (
-	Begun            search.Kind = "begins"
-	BegunWaiting     search.Kind = "begins, and will wait"
-	BegunAdopting    search.Kind = "begins to adopt"
-	Acquired         search.Kind = "SET is granted"
-	AcquiredAgain    search.Kind = "SET is run again, and granted"
-	AcquiredLate     search.Kind = "SET of an attempt that is over is granted"
-	AcquiredOut      search.Kind = "SET is granted by a node that is out"
-	Piloted          search.Kind = "pilot grants"
-	PilotedAgain     search.Kind = "pilot grants again"
-	Confirmed        search.Kind = "vote that was handed over is confirmed"
-	Joined           search.Kind = "joins the waiters"
-	JoinedAfterGrant search.Kind = "joins the waiters after it was granted"
-	AdoptedOver      search.Kind = "adopts the lock of an attempt that is over"
-	AdoptedPresent   search.Kind = "adopts the lock of a present attempt"
-	Raised           search.Kind = "fence is raised"
-	RaiseRefused     search.Kind = "fence is not raised"
-	RaisedLate       search.Kind = "fence is raised by an attempt that is over"
-	RaisedInVain     search.Kind = "fence is raised in vain"
-	WonFirst         search.Kind = "acquires in the first round"
-	WonSecond        search.Kind = "acquires in the second round"
-	SecondBegun      search.Kind = "begins the second round"
-	GaveUp           search.Kind = "gives up in the first round"
-	SecondFailed     search.Kind = "gives up in the second round"
-	Deleted          search.Kind = "release deletes the key"
-	HandedOver       search.Kind = "release hands the key over"
-	HandedPastDead   search.Kind = "release hands the key over, past a dead waiter"
-	DeletedPastDead  search.Kind = "release deletes the key, all waiters are dead"
-	ExpiredPresent   search.Kind = "key of a present attempt expires"
-	ExpiredOver      search.Kind = "key of an attempt that is over expires"
-	ListExpired      search.Kind = "list of waiters expires"
-	CounterLost      search.Kind = "node loses key and counter"
-	ValueReused      search.Kind = "begins again with the same value, and with its answers"
-	HandOverTrusted  search.Kind = "counts the vote that was handed over, as it is"
-	AdoptionTrusted  search.Kind = "adopts, and counts the fence as it is"
-	Ticked           search.Kind = "time goes on"
-	Spoiled          search.Kind = "counter is put far ahead, or anew"
-	NotFollowed      search.Kind = "fence is too far ahead to be raised to"
-	Mended           search.Kind = "counter is brought back"
+	Begun              search.Kind = "begins"
+	BegunWaiting       search.Kind = "begins, and will wait"
+	BegunAdopting      search.Kind = "begins to adopt"
+	Acquired           search.Kind = "SET is granted"
+	AcquiredAgain      search.Kind = "SET is run again, and granted"
+	AcquiredLate       search.Kind = "SET of an attempt that is over is granted"
+	AcquiredOut        search.Kind = "SET is granted by a node that is out"
+	Coordinatored      search.Kind = "coordinator grants"
+	CoordinatoredAgain search.Kind = "coordinator grants again"
+	Confirmed          search.Kind = "vote that was handed over is confirmed"
+	Joined             search.Kind = "joins the waiters"
+	JoinedAfterGrant   search.Kind = "joins the waiters after it was granted"
+	AdoptedOver        search.Kind = "adopts the lock of an attempt that is over"
+	AdoptedPresent     search.Kind = "adopts the lock of a present attempt"
+	Raised             search.Kind = "fence is raised"
+	RaiseRefused       search.Kind = "fence is not raised"
+	RaisedLate         search.Kind = "fence is raised by an attempt that is over"
+	RaisedInVain       search.Kind = "fence is raised in vain"
+	WonFirst           search.Kind = "acquires in the first round"
+	WonSecond          search.Kind = "acquires in the second round"
+	SecondBegun        search.Kind = "begins the second round"
+	GaveUp             search.Kind = "gives up in the first round"
+	SecondFailed       search.Kind = "gives up in the second round"
+	Deleted            search.Kind = "release deletes the key"
+	HandedOver         search.Kind = "release hands the key over"
+	HandedPastDead     search.Kind = "release hands the key over, past a dead waiter"
+	DeletedPastDead    search.Kind = "release deletes the key, all waiters are dead"
+	ExpiredPresent     search.Kind = "key of a present attempt expires"
+	ExpiredOver        search.Kind = "key of an attempt that is over expires"
+	ListExpired        search.Kind = "list of waiters expires"
+	CounterLost        search.Kind = "node loses key and counter"
+	ValueReused        search.Kind = "begins again with the same value, and with its answers"
+	HandOverTrusted    search.Kind = "counts the vote that was handed over, as it is"
+	AdoptionTrusted    search.Kind = "adopts, and counts the fence as it is"
+	Ticked             search.Kind = "time goes on"
+	Spoiled            search.Kind = "counter is put far ahead, or anew"
+	NotFollowed        search.Kind = "fence is too far ahead to be raised to"
+	Mended             search.Kind = "counter is brought back"
 )
 
 type visitor func(next *world, e search.Event)
@@ -81,7 +81,7 @@ func (x *explorer) begin(w *world, c int, visit visitor) {
 	if x.Waiting {
 		for n := range x.Nodes {
 			next.clients[c] = fresh
-			next.clients[c].pilot = int8(n) + 1
+			next.clients[c].coordinator = int8(n) + 1
 			visit(&next, search.Event{Kind: BegunWaiting, Client: c, Node: n})
 		}
 	}
@@ -94,8 +94,8 @@ func (x *explorer) attempt(w *world, c int, visit visitor) {
 		switch {
 		case one.adopts:
 			x.adopt(w, c, n, visit)
-		case int(one.pilot) == n+1:
-			x.pilot(w, c, n, visit)
+		case int(one.coordinator) == n+1:
+			x.coordinator(w, c, n, visit)
 		default:
 			x.acquire(w, c, n, visit)
 		}
@@ -208,21 +208,21 @@ func (x *explorer) acquire(w *world, c, n int, visit visitor) {
 	})
 }
 
-func (x *explorer) pilot(w *world, c, n int, visit visitor) {
+func (x *explorer) coordinator(w *world, c, n int, visit visitor) {
 	one, at := &w.clients[c], &w.nodes[n]
 	handed := at.key == valueOf(c) && one.answers[n] == 0
-	kind := Piloted
+	kind := Coordinatored
 	switch {
 	case handed:
 		kind = Confirmed
 	case one.answers[n] != 0:
-		kind = PilotedAgain
+		kind = CoordinatoredAgain
 	}
 	if at.key != nobody && at.key != valueOf(c) {
 		if slices.Contains(at.waiting[:], valueOf(c)) {
 			return
 		}
-		x.load(at).Pilot(valueOf(c), 0, 0)
+		x.load(at).Coordinator(valueOf(c), 0, 0)
 		next := *w
 		x.store(&next.nodes[n])
 		kind = Joined
@@ -233,7 +233,7 @@ func (x *explorer) pilot(w *world, c, n int, visit visitor) {
 		return
 	}
 	x.timestamps(at.fence, func(ts int64) {
-		if fence, ok := x.load(at).Pilot(valueOf(c), 0, ts); ok {
+		if fence, ok := x.load(at).Coordinator(valueOf(c), 0, ts); ok {
 			x.granted(w, c, n, kind, fence, visit)
 		}
 	})
@@ -306,7 +306,7 @@ func (x *explorer) raiseInVain(w *world, c, n int, visit visitor) {
 }
 
 // late is a message of an attempt that is over, which reaches a node only now: a SET, a raise. A
-// late pilot request or adoption leads nowhere that an expiry and a late SET do not.
+// late coordinator request or adoption leads nowhere that an expiry and a late SET do not.
 func (x *explorer) late(w *world, n int, visit visitor) {
 	at := &w.nodes[n]
 	x.timestamps(at.fence, func(ts int64) {

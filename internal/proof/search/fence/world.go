@@ -48,11 +48,11 @@ const (
 // that comes late, or never, is one that the decision does not look at. So one set of bits per node
 // holds all answers there are.
 type client struct {
-	phase  phase
-	adopts bool
-	pilot  int8 `search:"node"` // it waits at, plus one; 0 for none
-	target int8 // of the second round
-	floor  int8 // the largest token of the acquisitions that were over when the attempt began
+	phase       phase
+	adopts      bool
+	coordinator int8 `search:"node"` // it waits at, plus one; 0 for none
+	target      int8 // of the second round
+	floor       int8 // the largest token of the acquisitions that were over when the attempt began
 
 	// While asking, bit f-1 of answers[n] is a grant of f by node n. While raising, it holds
 	// isBelow and isAt.

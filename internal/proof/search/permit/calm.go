@@ -10,32 +10,32 @@ import (
 // client sends in its order, no key expires, and nobody polls. Messages of different clients, and
 // to different nodes, overtake each other. A client has all answers of a round before it goes on.
 type Calm struct {
-	Permits    int  // 1..2
-	Clients    int  // 1..3
-	Spinners   int  // how many of them never wait: TryAcquire
-	AnyFirst   bool // a client may ask for any slot first, not only for the first one
-	PilotFirst bool // a client asks the pilot first, not all nodes
-	Cancels    bool // waiters may give up
-	Calls      int  // how often clients ask for a permit, 1..7; 0: without end
+	Permits          int  // 1..2
+	Clients          int  // 1..3
+	Spinners         int  // how many of them never wait: TryAcquire
+	AnyFirst         bool // a client may ask for any slot first, not only for the first one
+	CoordinatorFirst bool // a client asks the coordinator first, not all nodes
+	Cancels          bool // waiters may give up
+	Calls            int  // how often clients ask for a permit, 1..7; 0: without end
 
 	// Crashes is how many clients crash. What they leave behind expires later than a search looks.
 	// So it then looks only for circles in which one client goes on for ever until that time.
 	Crashes int
 
 	// Prompt lets a release arrive everywhere before a request of a waiter that it woke. Then a
-	// client that has the pilot's vote must win, and nobody may get a permit while a client is
-	// still on the pilot's list that was there before it came. It takes PilotFirst.
+	// client that has the coordinator's vote must win, and nobody may get a permit while a client
+	// is still on the coordinator's list that was there before it came. It takes CoordinatorFirst.
 	Prompt bool
 }
 
 // CalmRules are the protocol. The zero CalmRules are the right ones; anything set is a mistake.
 type CalmRules struct {
-	KeepsMinority bool // a refused client keeps what it got elsewhere, and tries the next slot
-	ForgetsList   bool // a release hands nothing over
-	LeaveDrops    bool // a waiter that leaves does not give back what it was given
-	StaysAtPilot  bool // a client that was refused waits at the pilot, whoever refused
-	AnyRefusing   bool // a refused client asks any node that refused, whatever is free there
-	Newest        bool // a release hands over to the newest waiter
+	KeepsMinority      bool // a refused client keeps what it got elsewhere, and tries the next slot
+	ForgetsList        bool // a release hands nothing over
+	LeaveDrops         bool // a waiter that leaves does not give back what it was given
+	StaysAtCoordinator bool // a client that was refused waits at the coordinator, whoever refused
+	AnyRefusing        bool // a refused client asks any node that refused, whatever is free there
+	Newest             bool // a release hands over to the newest waiter
 }
 
 type calm struct {
@@ -49,7 +49,7 @@ func ExploreCalm(config Calm, rules CalmRules) search.Report {
 }
 
 func newCalm(config Calm, rules CalmRules) *calm {
-	if config.Permits > permits || config.Clients > maxClients || config.Prompt && !config.PilotFirst {
+	if config.Permits > permits || config.Clients > maxClients || config.Prompt && !config.CoordinatorFirst {
 		panic("permit: no such world")
 	}
 	return &calm{config, rules}
@@ -143,8 +143,8 @@ func (x *calm) begins(w *world, c int, visit visitor) {
 		}
 		one := &next.clients[c]
 		one.phase, one.first = trying, int8(first)+1
-		if x.PilotFirst {
-			one.phase, one.at = waiting, pilot+1
+		if x.CoordinatorFirst {
+			one.phase, one.at = waiting, coordinator+1
 		}
 		for other := range x.Clients {
 			if x.Prompt && w.clients[other].phase == queued {
@@ -277,14 +277,14 @@ func (c *client) available(except int8) int8 {
 }
 
 // full returns a node that refused and has no free slot. There the waiter is on a list until a slot
-// is released. If there is none, it returns the pilot, which may grant.
+// is released. If there is none, it returns the coordinator, which may grant.
 func (x *calm) full(c *client) int {
 	for n := range c.votes {
-		if c.votes[n] == refused && (c.free[n] == 0 || x.AnyRefusing) && !x.StaysAtPilot {
+		if c.votes[n] == refused && (c.free[n] == 0 || x.AnyRefusing) && !x.StaysAtCoordinator {
 			return n
 		}
 	}
-	return pilot
+	return coordinator
 }
 
 // collected ends the round of a client that asked for one slot. Refused, it tries the next slot
@@ -296,11 +296,11 @@ func (x *calm) collected(w *world, c int, e search.Event, visit visitor) {
 		return
 	}
 	if x.Prompt {
-		e.Broken = pilotWins
+		e.Broken = coordinatorWins
 	}
 	to, slot := x.full(one), one.available(one.slot)
 	one.first = one.slot%int8(x.Permits) + 1
-	if slot == 0 || x.StaysAtPilot || x.AnyRefusing {
+	if slot == 0 || x.StaysAtCoordinator || x.AnyRefusing {
 		x.turns(w, c, to, e, visit)
 		return
 	}
@@ -373,14 +373,14 @@ func (x *calm) waits(w *world, c int, visit visitor) {
 }
 
 // wakes is the message about a hand-over. A slot that was given to a waiter by another node than
-// the pilot is given back: two nodes that hand over would split the votes of two waiters.
+// the coordinator is given back: two nodes that hand over would split the votes of two waiters.
 func (x *calm) wakes(w *world, c int, visit visitor) {
 	next := *w
 	one := &next.clients[c]
 	n := int(one.at) - 1
-	if n != pilot {
+	if n != coordinator {
 		one.first = one.slot
-		x.turns(&next, c, pilot, at(GoesBack, c, n, one.slot), visit)
+		x.turns(&next, c, coordinator, at(GoesBack, c, n, one.slot), visit)
 		return
 	}
 	one.phase = collecting

@@ -20,12 +20,13 @@
 //	  ├──TryAcquire──▶ ErrTaken               │  └──another slot could have a quorum────────┤
 //	  ▼                                       │                                             │
 //	one node: any slot, or its list ──granted─┤◀────────────────────────────────────────────┘
-//	  ▲   └──waits──▶ handed over a slot ─────┘ (elsewhere than at the pilot: released, to the pilot)
+//	  ▲   └──waits──▶ handed over a slot ─────┘ (not at the coordinator: released, to it)
 //
 // The first round asks all nodes for any slot, beginning with the same one at each: a number drawn
 // from the attempt's random value, modulo k. Nodes that agree on what is free give the same slot.
-// So an uncontended permit takes one round trip, like the mutex. Asking the pilot first and the
-// others for its slot would take two. Drawn at random, concurrent clients rarely meet on a slot.
+// So an uncontended permit takes one round trip, like the mutex. Asking the coordinator first and
+// the others for its slot would take two. Drawn at random, concurrent clients rarely meet on a
+// slot.
 //
 // Each answer says which slot it gave and which slots are free at the node besides. If no slot has
 // a quorum, these answers tell whether one could: given to the caller or free at a quorum of nodes.
@@ -33,12 +34,12 @@
 // gave to this value. If none could, or the second round is refused, the attempt is over.
 // TryAcquire makes no more than these two rounds.
 //
-// Acquire then turns to one node with a fresh value: the first in the order of pilots that refused
-// and had no free slot; otherwise to the pilot of the semaphore's name. (A node with a free slot
-// would grant it, and the others would refuse it again.) That node takes a slot or puts the caller
-// on one list for all slots. What it takes or is given later, the caller asks of all nodes, as in
-// the second round; that confirms the node's vote, too. A waiter that is handed a slot elsewhere
-// than at the pilot gives it back and goes to the pilot, as for the mutex.
+// Acquire then turns to one node with a fresh value: the first in the order of coordinators that
+// refused and had no free slot; otherwise to the coordinator of the semaphore's name. (A node with
+// a free slot would grant it, and the others would refuse it again.) That node takes a slot or puts
+// the caller on one list for all slots. What it takes or is given later, the caller asks of all
+// nodes, as in the second round; that confirms the node's vote, too. A waiter that is handed a slot
+// elsewhere than at the coordinator gives it back and goes to the coordinator, as for the mutex.
 //
 // # Rules that the search insists on
 //
@@ -63,10 +64,10 @@
 // Without faults, whatever order messages arrive in, a free permit that a client waits for is given
 // out, without a poll, and clients cannot keep each other from it for ever: two clients do not even
 // split two slots of three nodes. If a release arrives everywhere before the requests of the waiter
-// that it woke, as it does when messages take about the same time, a vote of the pilot always leads
-// to a permit, and the list is served in order (Calm.Prompt). If not, the waiter is refused, and
-// waits at a node that the release has not reached yet. TryAcquire, and the first round of Acquire,
-// may overtake a waiter while its slot is on the way, as TryLock may.
+// that it woke, as it does when messages take about the same time, a vote of the coordinator always
+// leads to a permit, and the list is served in order (Calm.Prompt). If not, the waiter is refused,
+// and waits at a node that the release has not reached yet. TryAcquire, and the first round of
+// Acquire, may overtake a waiter while its slot is on the way, as TryLock may.
 //
 // # The number of permits
 //
@@ -154,11 +155,12 @@
 // # What is outside
 //
 // Three clients that ask all nodes at once for two permits, without faults, have too many states to
-// visit. There the test takes steps at random; three clients that turn to the pilot are searched.
+// visit. There the test takes steps at random; three clients that turn to the coordinator are
+// searched.
 //
 // What a crashed client leaves behind costs its TTL, as with the mutex. Until then two waiters may
 // split the votes of what is left again and again, as two waiters for a mutex may, until a random
 // pause sets them apart; one alone does not go round in circles (Calm.Crashes). A waiter for a slot
-// that the pilot believes taken by a crashed minority learns of it at the end of that key's time,
-// or by its poll.
+// that the coordinator believes taken by a crashed minority learns of it at the end of that key's
+// time, or by its poll.
 package permit

@@ -9,9 +9,9 @@ import (
 
 // The claims.
 const (
-	enough    = "no more clients hold a permit than each of them believes there are, and each its own"
-	pilotWins = "a client that the pilot gave a slot gets it"
-	inOrder   = "waiters are served in order"
+	enough          = "no more clients hold a permit than each of them believes there are, and each its own"
+	coordinatorWins = "a client that the coordinator gave a slot gets it"
+	inOrder         = "waiters are served in order"
 )
 
 // Config is how much of the world a search for too many holders covers. Clients make any number of

@@ -125,21 +125,21 @@ func TestAFreePermitIsGivenOut(t *testing.T) {
 		Calm{Permits: 1, Clients: 2, Cancels: true},
 		CalmRules{}, 5_000, IsRefused, Joins, HandsOver, HearsHandOver, Cancels, Leaves)
 	holds("one permit, three clients in order", search.Always,
-		Calm{Permits: 1, Clients: 3, PilotFirst: true, Prompt: true}, CalmRules{}, 5_000, Joins, HandsOver, HearsHandOver)
+		Calm{Permits: 1, Clients: 3, CoordinatorFirst: true, Prompt: true}, CalmRules{}, 5_000, Joins, HandsOver, HearsHandOver)
 	holds("one permit, three clients", search.Large,
 		Calm{Permits: 1, Clients: 3}, CalmRules{}, 130_000, IsRefused, Joins, HandsOver, HearsHandOver, GoesBack)
 	holds("one permit, three clients, and a crash", search.Large,
-		Calm{Permits: 1, Clients: 3, PilotFirst: true, Crashes: 1},
+		Calm{Permits: 1, Clients: 3, CoordinatorFirst: true, Crashes: 1},
 		CalmRules{}, 60_000, IsRefused, Crashes, Joins, HandsOver)
 	holds("two permits, three calls", search.Large,
-		Calm{Permits: 2, Clients: 3, PilotFirst: true, Calls: 3},
+		Calm{Permits: 2, Clients: 3, CoordinatorFirst: true, Calls: 3},
 		CalmRules{}, 100_000, IsRefused, Joins, HandsOver, HearsHandOver, GoesBack)
 	holds("one permit, beside a client that never waits", search.Large,
 		Calm{Permits: 1, Clients: 3, Spinners: 1, Calls: 4},
 		CalmRules{}, 20_000, IsRefused, Joins, HandsOver, HearsHandOver)
 	holds("two permits, two clients", search.Large, Calm{Permits: 2, Clients: 2, AnyFirst: true}, CalmRules{}, 50_000)
 	holds("two permits, three clients in order", search.Large,
-		Calm{Permits: 2, Clients: 3, PilotFirst: true, Prompt: true}, CalmRules{}, 200_000, Joins, HandsOver, HearsHandOver)
+		Calm{Permits: 2, Clients: 3, CoordinatorFirst: true, Prompt: true}, CalmRules{}, 200_000, Joins, HandsOver, HearsHandOver)
 	holds("one permit, and a crash", search.Large,
 		Calm{Permits: 1, Clients: 2, Crashes: 1}, CalmRules{}, 18_000, IsRefused, Crashes, Joins, HandsOver)
 	holds("two permits, and a crash", search.Soak,
@@ -154,12 +154,12 @@ func TestEveryMistakeThatKeepsClientsWaitingIsFound(t *testing.T) {
 		Calm{Permits: 1, Clients: 2}, CalmRules{ForgetsList: true}, search.Stuck)
 	finds("a waiter that leaves keeps what it was given", search.Always,
 		Calm{Permits: 1, Clients: 2, Cancels: true}, CalmRules{LeaveDrops: true}, search.Stuck)
-	finds("a refused client waits at the pilot, which grants again", search.Always,
-		Calm{Permits: 1, Clients: 2}, CalmRules{StaysAtPilot: true}, search.Circle)
+	finds("a refused client waits at the coordinator, which grants again", search.Always,
+		Calm{Permits: 1, Clients: 2}, CalmRules{StaysAtCoordinator: true}, search.Circle)
 	finds("a refused client waits at a node with a free slot", search.Large,
 		Calm{Permits: 2, Clients: 2, Crashes: 1}, CalmRules{AnyRefusing: true}, search.Circle)
 	finds("the newest waiter first", search.Always,
-		Calm{Permits: 1, Clients: 3, PilotFirst: true, Prompt: true}, CalmRules{Newest: true}, inOrder)
+		Calm{Permits: 1, Clients: 3, CoordinatorFirst: true, Prompt: true}, CalmRules{Newest: true}, inOrder)
 }
 
 // Three clients that ask all nodes at once for two permits have too many states to visit. Here they

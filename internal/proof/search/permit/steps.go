@@ -31,7 +31,7 @@ const (
 	Unlocks         search.Kind = "unlocks"
 	Cancels         search.Kind = "gives up waiting"
 	Leaves          search.Kind = "a waiter that gave up leaves the list"
-	GoesBack        search.Kind = "hears that it was given a slot, and goes back to the pilot"
+	GoesBack        search.Kind = "hears that it was given a slot, and goes back to the coordinator"
 	Crashes         search.Kind = "crashes"
 )
 

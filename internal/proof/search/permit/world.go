@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	nodes      = 3
-	quorum     = 2
-	maxClients = 3
-	permits    = 2 // at most, in a search
-	pilot      = 0 // where messages are in order (Calm); otherwise any node may be the pilot
+	nodes       = 3
+	quorum      = 2
+	maxClients  = 3
+	permits     = 2 // at most, in a search
+	coordinator = 0 // where messages are in order (Calm); otherwise any node may be the coordinator
 )
 
 // A value is the value of a slot's key: one of a client's current attempt, or of an attempt that is
@@ -69,7 +69,7 @@ type client struct {
 	// Only where messages are in order:
 	first int8         // the slot that it asks for first
 	free  [nodes]uint8 // the slots that were free where it was answered, a bit each
-	ahead uint8        // the clients that were on the pilot's list when this one came, a bit each
+	ahead uint8        // the clients that were on the coordinator's list when this one came, a bit each
 }
 
 // A nodeState is what one node keeps.

@@ -61,10 +61,10 @@
 // nothing comes behind it. Another library's messages do. A crash is an end whose releases are
 // lost. A process that listens for hand-overs may be found alive or dead by every release.
 //
-// A client that waits has a place at the first nodes ([Config.Pilots]). A writer that waits sends
-// intents at any time, as often as it likes. With [Config.Strays], those of writers that have long
-// left come at any time, too. Intents and lists may vanish at any step. A tick is the unit of all
-// times; grace is one.
+// A client that waits has a place at the first nodes ([Config.Coordinators]). A writer that waits
+// sends intents at any time, as often as it likes. With [Config.Strays], those of writers that have
+// long left come at any time, too. Intents and lists may vanish at any step. A tick is the unit of
+// all times; grace is one.
 //
 // # What the search found
 //

@@ -36,8 +36,9 @@ type Config struct {
 	AnyTTL  bool // each request asks for any time up to TTL
 	Writing bool // clients write, too
 	Foreign bool // and some do so with another library
-	// Pilots is at how many nodes attempts may wait, 0..Nodes. With 0 there are no intents either.
-	Pilots int
+	// Coordinators is at how many nodes attempts may wait, 0..Nodes. With 0 there are no intents
+	// either.
+	Coordinators int
 
 	// Late lets messages arrive when their attempt is over. Without it, those of other attempts
 	// stand in for them.
@@ -103,7 +104,7 @@ func newExplorer(config Config, rules Rules) *explorer {
 	search.Default(&rules.RaiseRead, (*entry).RaiseRead)
 	search.Default(&rules.ReleaseWrite, (*entry).ReleaseWrite)
 	search.Default(&rules.ReleaseForeign, (*entry).ReleaseForeign)
-	if config.Nodes > maxNodes || config.Clients > maxClients || config.Pilots > config.Nodes || config.TTL > maxTTL || config.MaxFence > maxFence ||
+	if config.Nodes > maxNodes || config.Clients > maxClients || config.Coordinators > config.Nodes || config.TTL > maxTTL || config.MaxFence > maxFence ||
 		config.Faults > 1 || config.Timeless && (config.TTL != 1 || config.Faults > 0 || config.Late) {
 		panic("shared: no such world")
 	}

@@ -101,7 +101,7 @@ func (x *explorer) askToRead(w *world, c, n int, visit visitor) {
 
 // servesReaders reports whether a reader whose turn has come serves others at a node.
 func (x *explorer) servesReaders(w *world, c, n int) bool {
-	if n >= x.Pilots || !w.clients[c].waits || w.clients[c].phase == held {
+	if n >= x.Coordinators || !w.clients[c].waits || w.clients[c].phase == held {
 		return false
 	}
 	oldest := w.nodes[n].waiting[0]
@@ -145,7 +145,7 @@ func (x *explorer) refusedToRead(w *world, c, n int, turn bool, visit visitor) {
 			step.Broken = admitted
 		}
 	}
-	if one.waits && !turn && one.phase != held && n < x.Pilots {
+	if one.waits && !turn && one.phase != held && n < x.Coordinators {
 		e.Join(valueOf(c), true)
 		step.Kind = Joined
 	}
@@ -226,7 +226,7 @@ func (x *explorer) askToWrite(w *world, c, n int, visit visitor) {
 	if one.waits && at.key != nobody && at.key != v && one.phase != held {
 		next := *w
 		ask, kind := (*entry).AnnounceWrite, Announced
-		if n < x.Pilots {
+		if n < x.Coordinators {
 			ask, kind = (*entry).WaitWrite, Joined
 		}
 		ask(x.load(w, n), v, 0, 0)

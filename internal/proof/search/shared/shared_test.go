@@ -37,8 +37,8 @@ func (c Config) reaches() []search.Kind {
 		{c.Late && c.TTL > 1 && c.Nodes > 1, whenLonger},
 		{c.Foreign, whenForeign},
 		{c.Faults > 0, whenFaulty},
-		{c.Pilots > 0 && c.Clients > 2, whenWaiting},
-		{c.Pilots > 0 && c.Late, whenLeft},
+		{c.Coordinators > 0 && c.Clients > 2, whenWaiting},
+		{c.Coordinators > 0 && c.Late, whenLeft},
 		{c.Strays, whenStray},
 		{c.MaxFence > 0, whenFenced},
 		{c.Timeless, whenTimeless},
@@ -53,58 +53,58 @@ func (c Config) reaches() []search.Kind {
 func TestReadersAndWritersExcludeEachOtherWhateverHappens(t *testing.T) {
 	holds := search.Holds(t, Explore, Config.reaches)
 	holds("1 node, 3 clients, everything but tokens", search.Large,
-		Config{Nodes: 1, Clients: 3, TTL: 2, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
+		Config{Nodes: 1, Clients: 3, TTL: 2, AnyTTL: true, Writing: true, Foreign: true, Coordinators: 1, Late: true, Faults: 1},
 		Rules{}, 200_000)
 	holds("1 node, 3 clients, one time to live", search.Always,
-		Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true}, Rules{}, 30_000)
+		Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Coordinators: 1, Late: true}, Rules{}, 30_000)
 	holds("3 nodes, 3 clients", search.Large, Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}, Rules{}, 75_000)
 	holds("3 nodes, 3 clients, one from elsewhere", search.Always, others, Rules{}, 3_500)
 	holds("3 nodes, 2 clients, late messages", search.Always,
 		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Late: true}, Rules{}, 30_000)
 	holds("3 nodes, 2 clients that wait", search.Large,
-		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Pilots: 1}, Rules{}, 130_000)
+		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Coordinators: 1}, Rules{}, 130_000)
 	holds("1 node, 3 clients, intents at any time", search.Always,
-		Config{Nodes: 1, Clients: 3, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true}, Rules{}, 25_000)
+		Config{Nodes: 1, Clients: 3, TTL: 1, Writing: true, Coordinators: 1, Late: true, Strays: true}, Rules{}, 25_000)
 	holds("3 nodes, 2 clients that wait, intents at any time", search.Large,
-		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Strays: true}, Rules{}, 90_000)
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Coordinators: 1, Strays: true}, Rules{}, 90_000)
 	holds("3 nodes, 2 clients, tokens", search.Always, fenced, Rules{}, 35_000)
 	holds("3 nodes, 2 clients, tokens without time", search.Large,
 		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 1, Timeless: true}, Rules{}, 100_000)
 	holds("3 nodes, 3 clients that wait", search.Large,
-		Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}, Rules{}, 1_100_000)
+		Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Coordinators: 1}, Rules{}, 1_100_000)
 	holds("3 nodes, 2 clients, tokens without time, any timestamps", search.Soak, timeless, Rules{}, 550_000)
 	holds("3 nodes, 3 clients, late messages", search.Soak,
 		Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Late: true}, Rules{}, 170_000)
 	holds("3 nodes, 2 clients that wait anywhere", search.Soak,
-		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Foreign: true, Pilots: 3}, Rules{}, 130_000)
+		Config{Nodes: 3, Clients: 2, TTL: 2, Writing: true, Foreign: true, Coordinators: 3}, Rules{}, 130_000)
 	holds("3 nodes, 2 clients that wait, late messages and a fault", search.Soak,
-		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Faults: 1}, Rules{}, 1_500_000)
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Coordinators: 1, Late: true, Faults: 1}, Rules{}, 1_500_000)
 	holds("3 nodes, 2 clients that wait, late messages and intents at any time", search.Soak,
-		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true}, Rules{}, 1_900_000)
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Coordinators: 1, Late: true, Strays: true}, Rules{}, 1_900_000)
 	holds("3 nodes, 2 clients that wait, late messages and any times", search.Soak,
-		Config{Nodes: 3, Clients: 2, TTL: 2, AnyTTL: true, Writing: true, Pilots: 1, Late: true}, Rules{}, 2_000_000)
+		Config{Nodes: 3, Clients: 2, TTL: 2, AnyTTL: true, Writing: true, Coordinators: 1, Late: true}, Rules{}, 2_000_000)
 	holds("1 node, 3 clients, everything but tokens, three ticks", search.Soak,
-		Config{Nodes: 1, Clients: 3, TTL: 3, AnyTTL: true, Writing: true, Foreign: true, Pilots: 1, Late: true, Faults: 1},
+		Config{Nodes: 1, Clients: 3, TTL: 3, AnyTTL: true, Writing: true, Foreign: true, Coordinators: 1, Late: true, Faults: 1},
 		Rules{}, 400_000)
 	holds("3 nodes, 3 clients, tokens", search.Soak,
 		Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2}, Rules{}, 450_000)
 	holds("3 nodes, 2 clients that wait, tokens", search.Soak,
-		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, MaxFence: 2, MaxTimestamp: 2}, Rules{}, 1_700_000)
+		Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Coordinators: 1, MaxFence: 2, MaxTimestamp: 2}, Rules{}, 1_700_000)
 }
 
 var (
 	oneNode   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true}
 	late      = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Late: true}
 	anyTime   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, AnyTTL: true}
-	waiting   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Pilots: 1, Late: true}
+	waiting   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Coordinators: 1, Late: true}
 	deleted   = Config{Nodes: 1, Clients: 3, TTL: 2, Writing: true, Faults: 1}
 	quorum    = Config{Nodes: 3, Clients: 3, TTL: 2, Writing: true}
 	others    = Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Foreign: true}
 	fenced    = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2}
 	timeless  = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, MaxFence: 2, MaxTimestamp: 2, Timeless: true}
-	announced = Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}
-	strays    = Config{Nodes: 1, Clients: 2, TTL: 1, Writing: true, Pilots: 1, Late: true, Strays: true}
-	handed    = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Pilots: 1, MaxFence: 2, MaxTimestamp: 1}
+	announced = Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Coordinators: 1}
+	strays    = Config{Nodes: 1, Clients: 2, TTL: 1, Writing: true, Coordinators: 1, Late: true, Strays: true}
+	handed    = Config{Nodes: 3, Clients: 2, TTL: 1, Writing: true, Coordinators: 1, MaxFence: 2, MaxTimestamp: 1}
 )
 
 // These are rules that break a claim.
@@ -174,7 +174,7 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 
 // Exclusion and tokens do not need these. The library does not do them, for other reasons.
 func TestHarmlessChangesBreakNothing(t *testing.T) {
-	intents := Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 1}
+	intents := Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Coordinators: 1}
 	if search.Race || !search.Soaking() {
 		intents.Clients = 2
 	}
@@ -189,8 +189,8 @@ func TestHarmlessChangesBreakNothing(t *testing.T) {
 
 func TestNamesMeanNothing(t *testing.T) {
 	for _, config := range []Config{
-		{Nodes: 3, Clients: 3, TTL: 3, Writing: true, Foreign: true, Pilots: 2, Late: true, Strays: true, Faults: 1, MaxFence: 3, MaxTimestamp: 3},
-		{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Pilots: 3, MaxFence: 3, MaxTimestamp: 3, Timeless: true},
+		{Nodes: 3, Clients: 3, TTL: 3, Writing: true, Foreign: true, Coordinators: 2, Late: true, Strays: true, Faults: 1, MaxFence: 3, MaxTimestamp: 3},
+		{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Coordinators: 3, MaxFence: 3, MaxTimestamp: 3, Timeless: true},
 	} {
 		search.CheckNames(t, newExplorer(config, Rules{}), 2_000)
 	}

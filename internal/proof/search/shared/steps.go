@@ -118,7 +118,7 @@ func (x *explorer) begin(w *world, c int, visit visitor) {
 			continue
 		}
 		for _, waits := range [...]bool{false, true} {
-			if waits && (x.Pilots == 0 || fresh.mode == foreign) {
+			if waits && (x.Coordinators == 0 || fresh.mode == foreign) {
 				continue
 			}
 			next := *w
@@ -184,7 +184,7 @@ func (x *explorer) finish(next *world, c int) {
 		l := &one.links[n]
 		l.vote, l.answers, l.closed = false, 0, !x.Late
 		// Without time, what is left may expire at once. Only a hand-over makes more of it.
-		if x.Timeless && x.Pilots == 0 {
+		if x.Timeless && x.Coordinators == 0 {
 			next.clear(c, n)
 		}
 	}

@@ -110,7 +110,7 @@ type world struct {
 // Alike says that clients may change places, and nodes at which clients wait, and all others.
 func (x *explorer) Alike() search.Alike {
 	alike := search.Alike{Nodes: search.Same(x.Nodes), Clients: search.Same(x.Clients)}
-	for n := x.Pilots; n < x.Nodes; n++ {
+	for n := x.Coordinators; n < x.Nodes; n++ {
 		alike.Nodes[n] = 1
 	}
 	return alike

@@ -2,8 +2,8 @@
 -- Become a reader of a key.
 --
 -- A writer that waits keeps new readers out by its intent. It does not keep out a reader that is
--- one already, or whose turn has come: a release has handed it the vote of its pilot, before that
--- writer. Otherwise such a reader would get no other vote as long as the writer waits.
+-- one already, or whose turn has come: a release has handed it the vote of its coordinator, before
+-- that writer. Otherwise such a reader would get no other vote as long as the writer waits.
 --
 -- The counter is raised to the caller's wall clock, and not past what it is already: readers may
 -- have equal tokens.

@@ -1,13 +1,13 @@
 -- requires handover fence enqueue
--- Take all keys, or wait for one of them. One node is asked this, the pilot, which thereby puts the
--- waiters for a lock in order. If the caller already holds a key, it was handed over
+-- Take all keys, or wait for one of them. One node is asked this, the coordinator, which thereby
+-- puts the waiters for a lock in order. If the caller already holds a key, it was handed over
 -- (handover.lua): taking it confirms that.
 --
 -- KEYS     the lock's keys
 -- ARGV[1]  the value to set
 -- ARGV[2]  time to live in milliseconds
 -- ARGV[3]  the grace of a waiter that gets a key the caller cannot use, in milliseconds
--- ARGV[4]  the index of the key whose pilot this node is: the one to wait for
+-- ARGV[4]  the index of the key whose coordinator this node is: the one to wait for
 -- ARGV[5]  the caller's process, or empty: then it does not wait here
 -- ARGV[6]  for how long the caller has waited already, in microseconds: it orders the list
 -- ARGV[7]  how many may wait

@@ -11,18 +11,20 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Pilots finds the pilot of a name: the node at which its waiters queue.
-type Pilots struct {
+// Coordinators finds the coordinator of a name: the node at which its waiters queue.
+type Coordinators struct {
 	clock   clock.Clock
 	members Members
 	breaker breaker
 }
 
-// NewPilots returns the pilots among some nodes.
-func NewPilots(clk clock.Clock, ms Members) *Pilots { return &Pilots{clock: clk, members: ms} }
+// NewCoordinators returns the coordinators among some nodes.
+func NewCoordinators(clk clock.Clock, ms Members) *Coordinators {
+	return &Coordinators{clock: clk, members: ms}
+}
 
 // Up returns the nodes that are up.
-func (p *Pilots) Up() (nodes quorum.NodeSet) {
+func (p *Coordinators) Up() (nodes quorum.NodeSet) {
 	for i, n := range p.members.Nodes() {
 		if n.State() == pipeline.Up {
 			nodes.Add(i)
@@ -32,15 +34,15 @@ func (p *Pilots) Up() (nodes quorum.NodeSet) {
 }
 
 // QuorumIsUp reports whether enough nodes are up, with votes that count, for a quorum to answer.
-func (p *Pilots) QuorumIsUp() bool {
+func (p *Coordinators) QuorumIsUp() bool {
 	view := p.members.View()
 	return view.Voting.And(p.Up()).Len() >= view.Need()
 }
 
-// Of returns the pilot of a key among some nodes: the first by weight that is up and whose vote
-// counts. A node with an open breaker comes last. Clients may disagree on the pilot; then their
-// waiters queue at several nodes, and a round decides between them as usual.
-func (p *Pilots) Of(key string, among quorum.NodeSet) (node int, found bool) {
+// Of returns the coordinator of a key among some nodes: the first by weight that is up and whose
+// vote counts. A node with an open breaker comes last. Clients may disagree on the coordinator;
+// then their waiters queue at several nodes, and a round decides between them as usual.
+func (p *Coordinators) Of(key string, among quorum.NodeSet) (node int, found bool) {
 	among = among.And(p.members.View().Voting).And(p.Up())
 	if among.Empty() {
 		return 0, false
@@ -51,26 +53,28 @@ func (p *Pilots) Of(key string, among quorum.NodeSet) (node int, found bool) {
 	return p.heaviest(key, among), true
 }
 
-// First returns the pilot of a key while all nodes are well.
-func (p *Pilots) First(key string) (node int) { return p.heaviest(key, p.members.View().Members()) }
+// First returns the coordinator of a key while all nodes are well.
+func (p *Coordinators) First(key string) (node int) {
+	return p.heaviest(key, p.members.View().Members())
+}
 
 // heaviest returns the node with the largest weight among some nodes, at least one.
-func (p *Pilots) heaviest(key string, among quorum.NodeSet) (node int) {
+func (p *Coordinators) heaviest(key string, among quorum.NodeSet) (node int) {
 	var heaviest uint64
 	keyHash, view := members.Hash(key), p.members.View()
 	for i := range among.Nodes() {
-		if weight := pilotWeight(view.Hash(i), keyHash); weight >= heaviest {
+		if weight := coordinatorWeight(view.Hash(i), keyHash); weight >= heaviest {
 			node, heaviest = i, weight
 		}
 	}
 	return node
 }
 
-// pilotWeight is a node's weight for a key in rendezvous hashing (Thaler and Ravishankar, 1998).
-// All clients find the same order of the nodes, in whatever order and by whatever name they list
-// them; each key has an order of its own; and a node that is away moves only the keys that it is
-// first for. It mixes the hashes of member and key with the last step of MurmurHash3.
-func pilotWeight(member, key uint64) uint64 {
+// coordinatorWeight is a node's weight for a key in rendezvous hashing (Thaler and Ravishankar,
+// 1998). All clients find the same order of the nodes, in whatever order and by whatever name they
+// list them; each key has an order of its own; and a node that is away moves only the keys that it
+// is first for. It mixes the hashes of member and key with the last step of MurmurHash3.
+func coordinatorWeight(member, key uint64) uint64 {
 	x := member ^ bits.RotateLeft64(key, 32)
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -79,13 +83,14 @@ func pilotWeight(member, key uint64) uint64 {
 	return x ^ x>>33
 }
 
-// breaker keeps waiters of this process from taking a node as their pilot for a while after it
-// failed a waiter or answered late twice in a row. So a node that is up but does not answer costs
-// one of them a node timeout now and then, and a slow node does not slow down every hand-over.
+// breaker keeps waiters of this process from taking a node as their coordinator for a while after
+// it failed a waiter or answered late twice in a row. So a node that is up but does not answer
+// costs one of them a node timeout now and then, and a slow node does not slow down every
+// hand-over.
 //
 // One late answer says little about a node: whenever a process is not run for a moment, all answers
-// to it are late. And passing over a pilot that others keep has its price: two nodes then hand
-// votes over, and the votes split at every release until the breaker closes.
+// to it are late. And passing over a coordinator that others keep has its price: two nodes then
+// hand votes over, and the votes split at every release until the breaker closes.
 type breaker struct {
 	mu    sync.Mutex // guards the fields below
 	nodes [quorum.MaxNodes]trips
@@ -104,8 +109,8 @@ const (
 	tripMin = 2 * time.Second
 	tripMax = time.Minute
 
-	// LateAfter is the least time after which a node counts as late. A pilot is late when it takes
-	// longer than this plus several rounds.
+	// LateAfter is the least time after which a node counts as late. A coordinator is late when it
+	// takes longer than this plus several rounds.
 	LateAfter  = 20 * time.Millisecond
 	lateRounds = 4
 
@@ -114,7 +119,7 @@ const (
 
 // Took notes how long a quorum took. A round that was faster than usual counts at once. A slower
 // one may have had to wait for the very node in question, so it counts slowly.
-func (p *Pilots) Took(d time.Duration) {
+func (p *Coordinators) Took(d time.Duration) {
 	b := &p.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,8 +130,9 @@ func (p *Pilots) Took(d time.Duration) {
 	}
 }
 
-// Judge takes how long a pilot took to answer, and reports whether it is passed over for a while.
-func (p *Pilots) Judge(node int, d time.Duration, answered bool) (late bool) {
+// Judge takes how long a coordinator took to answer, and reports whether it is passed over for a
+// while.
+func (p *Coordinators) Judge(node int, d time.Duration, answered bool) (late bool) {
 	b := &p.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()

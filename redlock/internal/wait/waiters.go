@@ -1,9 +1,9 @@
 // Package wait is how a call waits for a lock that is taken. The calls for one name in a process
 // form a queue (queue.go), and only the first seeks the lock among the masters: a waiter
-// (waiter.go). It stands on the list of one node, the pilot (pilot.go), and is woken by a message
-// (subscription.go) or by time (pause.go); one that is overtaken takes a place at every node
-// (places.go), and a set takes its names one after the other (parts.go). What our own releases told
-// of waiters elsewhere is on record (record.go).
+// (waiter.go). It stands on the list of one node, the coordinator (coordinator.go), and is woken by
+// a message (subscription.go) or by time (pause.go); one that is overtaken takes a place at every
+// node (places.go), and a set takes its names one after the other (parts.go). What our own releases
+// told of waiters elsewhere is on record (record.go).
 //
 // It knows nothing of what a lock is made of: a [Call] makes an [Attempt] under a value of its own,
 // and that asks, wins or undoes.
@@ -24,14 +24,14 @@ import (
 // ErrClosed means that the Locker was closed.
 var ErrClosed = errors.New("redlock: locker closed")
 
-// Desk has all who wait in one Locker.
-type Desk struct {
+// Waiters has all who wait in one Locker.
+type Waiters struct {
 	Queue         Queue
 	Crowds        Crowds
 	Record        Record
 	Pending       Pending
 	Sightings     Sightings
-	Pilots        *Pilots
+	Coordinators  *Coordinators
 	Subscriptions *Subscriptions
 	Counts        Counts
 
@@ -54,27 +54,27 @@ type Counts struct {
 	Waiting             atomic.Int64
 }
 
-// NewDesk returns a desk over some nodes. Channel is the prefix of the channel that wakes this
-// process; closing ends all waiting.
-func NewDesk(clk clock.Clock, ms Members, rounds *round.Rounds, channel string, closing <-chan struct{}) *Desk {
-	d := &Desk{
+// NewWaiters returns those who wait at some nodes. Channel is the prefix of the channel that wakes
+// this process; closing ends all waiting.
+func NewWaiters(clk clock.Clock, ms Members, rounds *round.Rounds, channel string, closing <-chan struct{}) *Waiters {
+	ws := &Waiters{
 		clock: clk, members: ms, rounds: rounds, closing: closing,
-		Pilots: NewPilots(clk, ms), Subscriptions: NewSubscriptions(clk, ms, channel, closing),
+		Coordinators: NewCoordinators(clk, ms), Subscriptions: NewSubscriptions(clk, ms, channel, closing),
 	}
-	d.Record.clock = clk
-	return d
+	ws.Record.clock = clk
+	return ws
 }
 
 // Acquire gets a call its lock. The call joins the wait queue of its names; at the front it seeks
 // the lock: with a round like that of TryLock, and if the lock is taken, as a waiter.
-func (d *Desk) Acquire(ctx context.Context, c Call) (Attempt, error) {
-	since, wanted := d.clock.Now(), c.Wanted()
-	ticket := d.Queue.Join(wanted.Queue)
-	defer d.Queue.Leave(wanted.Queue, ticket)
+func (ws *Waiters) Acquire(ctx context.Context, c Call) (Attempt, error) {
+	since, wanted := ws.clock.Now(), c.Wanted()
+	ticket := ws.Queue.Join(wanted.Queue)
+	defer ws.Queue.Leave(wanted.Queue, ticket)
 	if ticket != nil {
-		return d.newWaiter(c, &wanted, since).awaitTurn(ctx, ticket)
+		return ws.newWaiter(c, &wanted, since).awaitTurn(ctx, ticket)
 	}
-	got, w, err := d.acquireAtOnce(ctx, c, &wanted, since)
+	got, w, err := ws.acquireAtOnce(ctx, c, &wanted, since)
 	if w != nil {
 		return w.awaitTurn(ctx, nil)
 	}
@@ -82,14 +82,14 @@ func (d *Desk) Acquire(ctx context.Context, c Call) (Attempt, error) {
 }
 
 // AcquireTogether is Acquire for a reader. Readers do not queue within the Locker: each has its own
-// place at the pilot, because all of them can be served at once.
-func (d *Desk) AcquireTogether(ctx context.Context, c Call) (Attempt, error) {
+// place at the coordinator, because all of them can be served at once.
+func (ws *Waiters) AcquireTogether(ctx context.Context, c Call) (Attempt, error) {
 	wanted := c.Wanted()
-	got, w, err := d.acquireAtOnce(ctx, c, &wanted, d.clock.Now())
+	got, w, err := ws.acquireAtOnce(ctx, c, &wanted, ws.clock.Now())
 	if w == nil {
 		return got, err
 	}
-	w.readers = d.Crowds.Join(wanted.Prefix+wanted.Names[0], w.wakeup)
+	w.readers = ws.Crowds.Join(wanted.Prefix+wanted.Names[0], w.wakeup)
 	got, err = w.awaitTurn(ctx, nil)
 	w.readers.Leave(err == nil && !w.handed)
 	return got, err
@@ -97,19 +97,19 @@ func (d *Desk) AcquireTogether(ctx context.Context, c Call) (Attempt, error) {
 
 // acquireAtOnce makes an attempt without waiting, unless our last release has given the lock to
 // somebody else. It returns a waiter if the caller has to wait.
-func (d *Desk) acquireAtOnce(ctx context.Context, c Call, wanted *Wanted, since clock.Instant) (Attempt, *waiter, error) {
+func (ws *Waiters) acquireAtOnce(ctx context.Context, c Call, wanted *Wanted, since clock.Instant) (Attempt, *waiter, error) {
 	if len(wanted.Names) == 1 {
-		d.Pending.Await(ctx, d.closing, d.clock, wanted.Prefix+wanted.Names[0])
+		ws.Pending.Await(ctx, ws.closing, ws.clock, wanted.Prefix+wanted.Names[0])
 	}
-	if d.Record.Contended(wanted.Prefix, wanted.Names) {
-		return nil, d.newWaiter(c, wanted, since), nil
+	if ws.Record.Contended(wanted.Prefix, wanted.Names) {
+		return nil, ws.newWaiter(c, wanted, since), nil
 	}
 	got, r, err := c.Try(ctx, true)
 	var failure Failure
 	if !errors.As(err, &failure) || failure.Ended() != nil {
 		return got, nil, err
 	}
-	w := d.newWaiter(c, wanted, since)
+	w := ws.newWaiter(c, wanted, since)
 	w.refused = failure
 	if w.slots > 0 {
 		w.learn(r)
@@ -118,22 +118,22 @@ func (d *Desk) acquireAtOnce(ctx context.Context, c Call, wanted *Wanted, since 
 }
 
 // Sleep waits for a time, and reports false if ctx or the Locker ended first.
-func (d *Desk) Sleep(ctx context.Context, pause time.Duration) bool {
-	over, timer := clock.After(d.clock, pause)
+func (ws *Waiters) Sleep(ctx context.Context, pause time.Duration) bool {
+	over, timer := clock.After(ws.clock, pause)
 	defer timer.Stop()
 	select {
 	case <-over:
 		return true
 	case <-ctx.Done():
-	case <-d.closing:
+	case <-ws.closing:
 	}
 	return false
 }
 
 // WhyEnded returns why a wait ended early: the Locker was closed, or ctx ended.
-func (d *Desk) WhyEnded(ctx context.Context) error {
+func (ws *Waiters) WhyEnded(ctx context.Context) error {
 	select {
-	case <-d.closing:
+	case <-ws.closing:
 		return ErrClosed
 	default:
 		return round.EndOf(ctx)
