@@ -212,10 +212,10 @@ func (s *attempt) askWithCoordinator(turn bool, how round.Spec) *round.Round {
 // no node has it. Without an answer, the round may still be won, or must be undone.
 func (s *attempt) askAgain(ctx context.Context, last *wire.WaitReply) (r *round.Round, answer *wire.WaitReply, late bool) {
 	s.Counts.Polls.Add(1)
-	if last.Other == wire.OtherReads {
+	if last.Holder == wire.HolderReaders {
 		s.a.Announce(s.target, s.all().Minus(quorum.Only(s.coordinator)))
 	}
-	if last.Other <= wire.OtherTaken && !s.outlived(last.Left) || s.members.View().Seats() == 1 {
+	if last.Holder != wire.HolderForeign && !s.outlived(last.Left) || s.members.View().Seats() == 1 {
 		r, answer = s.ask(ctx)
 		return r, answer, s.judge(r, answer != nil)
 	}

@@ -32,22 +32,21 @@ func (w *waiter) awaitRefused(ctx context.Context, answer *wire.WaitReply) wake 
 // awaitAfter waits after an answer of the coordinator, for as long as suits the holder that it
 // names.
 func (w *waiter) awaitAfter(ctx context.Context, answer *wire.WaitReply) wake {
-	if answer.Other == wire.OtherNone {
+	w.seeOthers(answer)
+	switch answer.Holder {
+	case wire.HolderOurs, wire.HolderForeignPolled, wire.HolderTurnPolled:
 		return w.awaitTogether(ctx, answer.Left)
+	case wire.HolderReaders:
+		return w.awaitReaders(ctx, answer.Left)
+	case wire.HolderTurn:
+		return w.awaitWake(ctx, min(answer.Left+random.N(expirySpread), turnPoll/2+random.N(turnPoll)))
+	case wire.HolderForeign:
 	}
 	now := w.clock.Now()
-	w.seeOthers(answer)
-	switch {
-	case answer.Other == wire.OtherTurn:
-		return w.awaitWake(ctx, min(answer.Left+random.N(expirySpread), turnPoll/2+random.N(turnPoll)))
-	case answer.Other == wire.OtherReads:
-		return w.awaitReaders(ctx, answer.Left)
-	case answer.Other <= wire.OtherTaken:
-		return w.awaitTogether(ctx, answer.Left)
-	case answer.Other != w.holder:
-		w.holder, w.holderAge = answer.Other, now
+	if answer.Client != w.foreign {
+		w.foreign, w.foreignSince = answer.Client, now
 	}
-	haste := max(hasteMin, now.Sub(w.holderAge)/hasteShare)
+	haste := max(hasteMin, now.Sub(w.foreignSince)/hasteShare)
 	return w.awaitWake(ctx, untilExpiry(min(haste/2+random.N(haste), w.longest), answer.Left))
 }
 
@@ -167,7 +166,7 @@ func (w *waiter) seesOthers() bool {
 
 // seeOthers notes what an answer says about them.
 func (w *waiter) seeOthers(answer *wire.WaitReply) {
-	if !answer.Granted && answer.Other >= wire.OtherTaken { // a turn says nothing about a client
+	if h := answer.Holder; h == wire.HolderForeign || h == wire.HolderForeignPolled { // a turn says nothing about a client
 		w.Sightings.Add(w.names[answer.Taken], w.clock.Now())
 	}
 }

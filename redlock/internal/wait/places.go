@@ -143,7 +143,7 @@ func (w *waiter) askAll(a Attempt, before quorum.NodeSet, others *refusals) *rou
 		if !answer.Granted && answer.Left >= 0 {
 			others.left.CompareAndSwap(0, int64(answer.Left)+1)
 		}
-		if answer.Other == wire.OtherReads {
+		if answer.Holder == wire.HolderReaders {
 			others.read.Store(true)
 		}
 	}

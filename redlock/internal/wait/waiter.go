@@ -48,12 +48,12 @@ type waiter struct {
 	partsFrom clock.Instant // for a set: when it may take its names one after the other
 	discount  float64       // part of a standoff by which it claims to be younger, see places.go
 
-	holder    int64         // the last holder from another library that it saw
-	holderAge clock.Instant // when it first saw that holder
-	slowNode  bool          // a node that it asked beside the coordinator was slow
-	began     clock.Instant // when the last round began that it asked the nodes for the lock with
-	announced bool          // this attempt has met readers
-	handed    bool          // this attempt was handed the coordinator's vote
+	foreign      int64         // the last client of another library that it saw holding the lock
+	foreignSince clock.Instant // when it first saw that client
+	slowNode     bool          // a node that it asked beside the coordinator was slow
+	began        clock.Instant // when the last round began that it asked the nodes for the lock with
+	announced    bool          // this attempt has met readers
+	handed       bool          // this attempt was handed the coordinator's vote
 
 	readers *InCrowd // of a reader; nil otherwise
 	wakeup  *Wakeup

@@ -81,7 +81,7 @@ func (w *mutexPair) wait(*rapid.T) {
 	number, granted := w.model.Coordinator(names[0], value, fencing.Wall)
 	w.token("wait", names, reply, number, granted)
 	if got := ReadWait(reply); !granted {
-		w.same("taken", []any{got.Taken, got.Left > 0, got.Other}, []any{0, true, int64(OtherNone)})
+		w.same("taken", []any{got.Taken, got.Left > 0, got.Holder}, []any{0, true, HolderOurs})
 	}
 }
 

@@ -148,9 +148,9 @@ func ReadPermit(reply any) WaitReply {
 	answers := reply.([]any)
 	switch slot := answers[0].(int64); slot {
 	case -1:
-		return WaitReply{Other: OtherNone, Number: int(answers[1].(int64))}
+		return WaitReply{Number: int(answers[1].(int64))}
 	case 0:
-		return WaitReply{Other: OtherNone, Left: spanOf(answers[1].(int64))}
+		return WaitReply{Left: spanOf(answers[1].(int64))}
 	default:
 		return WaitReply{Granted: true, Slot: int(slot)}
 	}

@@ -101,11 +101,11 @@ func (w *sharedPair) waits(value string, ttl time.Duration) *Wait {
 func (w *sharedPair) waited(what string, reply any, fence int64, granted bool, met string) {
 	w.token(what, reply, fence, granted)
 	if got := ReadWait(reply); !granted {
-		other := int64(OtherNone)
+		holder := HolderOurs
 		if met == w.model.Marker {
-			other = OtherReads
+			holder = HolderReaders
 		}
-		w.same(what, []any{got.Taken, got.Left > 0, got.Other}, []any{0, true, other})
+		w.same(what, []any{got.Taken, got.Left > 0, got.Holder}, []any{0, true, holder})
 	}
 }
 

@@ -49,20 +49,41 @@ type WaitReply struct {
 	Number  int           // the number of permits that the node knows instead of the caller's, or 0
 	Taken   int           // index of the key that is taken
 	Left    time.Duration // until it, or the first slot, expires; negative if it does not
-	Other   int64         // a number that identifies a holder that is not ours, or one of these
+	Holder  Holder        // who has it
+	Client  int64         // which one that is, for HolderForeign
 }
 
-// The values of [WaitReply.Other] that do not identify a client of another library.
-const (
-	OtherTaken = 0  // one of them holds it, and an older waiter polls for when it is free
-	OtherTurn  = -1 // it is free, and their turn for the time that is left
-	OtherWaits = -2 // likewise, and an older waiter polls whether they have come
-	OtherNone  = -3 // the holder is ours
+// Holder is who has a lock that is refused to a waiter.
+type Holder uint8
 
-	// Readers hold it. A writer that waits should announce itself, at all nodes: [Wait.Intent] and
+const (
+	HolderOurs Holder = iota // a lock of this library
+
+	// Readers. A writer that waits should announce itself, at all nodes: [Wait.Intent] and
 	// [Intend].
-	OtherReads = -4
+	HolderReaders
+
+	HolderForeign       // a client of another library; the caller polls for when it is free
+	HolderForeignPolled // likewise, and an older waiter polls
+	HolderTurn          // nobody: it is the turn of such clients; the caller polls whether they came
+	HolderTurnPolled    // likewise, and an older waiter polls
 )
+
+// holderOf reads who has a lock, as wait.lua says it.
+func holderOf(said int64) (h Holder, client int64) {
+	switch said {
+	case 0:
+		return HolderForeignPolled, 0
+	case -1:
+		return HolderTurn, 0
+	case -2:
+		return HolderTurnPolled, 0
+	case -4:
+		return HolderReaders, 0
+	default:
+		return HolderForeign, said
+	}
+}
 
 // isWaitReply reports whether wait.lua can give this reply about this many keys.
 func isWaitReply(reply any, keys int, fencing Fencing) bool {
@@ -91,10 +112,9 @@ func ReadWait(reply any) WaitReply {
 	r := WaitReply{
 		Taken: int(answers[1].(int64)) - 1,
 		Left:  spanOf(answers[2].(int64)),
-		Other: OtherNone,
 	}
 	if len(answers) == 5 {
-		r.Other = answers[4].(int64)
+		r.Holder, r.Client = holderOf(answers[4].(int64))
 	}
 	return r
 }
