@@ -12,6 +12,11 @@ import (
 )
 
 // Call is one call that asks for a lock, and how an attempt at that is made.
+//
+// Call, [Attempt] and [Failure] have one implementer each, in package redlock: a call, a lock that
+// is not held yet, and a QuorumError. They are interfaces because that package imports this one.
+// There, the attempt and the failure are types over the lock and the error: these are public, and
+// what this package asks of them would be in the API.
 type Call interface {
 	Wanted() Wanted
 
