@@ -168,7 +168,8 @@ func (c *Cluster) Locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker 
 		like = up
 	}
 	for i, node := range c.nodes {
-		if node.answers() && !c.await(l, i, like) {
+		// A fault may come while it is waited for.
+		if !c.await(l, i, func(s redlock.NodeStats) bool { return !node.answers() || like(s) }) {
 			tb.Fatalf("redlocktest: node %d is not ready within %v: %+v", i, patience, l.Stats().Nodes[i])
 		}
 	}
