@@ -72,8 +72,9 @@ func (a *actor) asks(q *request, life *life) {
 }
 
 // acquire makes the call, and returns what it got; nil after an error.
-func (a *actor) acquire(q *request) *handle {
-	life := a.life()
+func (a *actor) acquire(q *request) *handle { return a.acquireBy(a.life(), q) }
+
+func (a *actor) acquireBy(life *life, q *request) *handle {
 	a.asks(q, life)
 	ctx := a.patience(q.waits)
 	defer ctx.cancel()
@@ -187,7 +188,7 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	a.reachIf("a grant without enough validity", is(err, redlock.ErrNoValidity))
 	a.reachIf("a call with an ended context", ctx.Err() != nil && !q.waits)
 	if is(err, redlock.ErrTaken) {
-		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once")
+		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once") && !a.plan.keepsReleases()
 		a.promise("ErrTaken means that somebody has it", !fresh, "%s: %s %v: %v, and nobody ever used the name", a.who, q.call, q.names, err)
 	}
 	a.refusedFresh(q, err, ctx, life)
@@ -209,7 +210,7 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 		Who: a.who + " by " + life.client.plan.who, How: q.call, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(),
 		Permits: q.permits, Since: began, From: a.clock.Now(), To: history.Held, Late: left <= 0,
 	}}
-	if q.asked.minHold > 0 {
+	if q.asked.minHold > 0 && !life.client.plan.sleeps { // whose clock runs ahead of the masters'
 		h.hold.Kept = began.Add(q.asked.minHold)
 	}
 	a.promise("the names of a lock", h.named(), "%s: %s %v: %v, first %q", a.who, q.call, q.names, lock.Names(), lock.Name())

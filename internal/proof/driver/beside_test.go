@@ -24,9 +24,13 @@ var besides = []besidePlan{
 	{"an election", elects},
 	{"a queue", queues},
 	{spoiling, spoils},
+	{foreigners, foreign},
 }
 
-const spoiling = "others write beside the locks"
+const (
+	spoiling   = "others write beside the locks"
+	foreigners = "clients of another library"
+)
 
 // unasked are the beginnings of keys beside a lock, into which others may write anything.
 var unasked = []string{"redquorum:wait:", "redquorum:waits:", "redquorum:others:", "redquorum:intent:", "redquorum:permits:", "redquorum:permit:wait:"}
@@ -137,7 +141,7 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 	r.mu.Unlock()
 	r.note(who, "leads, term %d", term)
 	leads := e.IsLeader()
-	r.promise("IsLeader while lead runs", leads == (ctx.Err() == nil) || ctx.Err() != nil, "%s leads (%v), IsLeader: %t", who, ctx.Err(), leads)
+	r.promise("IsLeader while lead runs", leads || ctx.Err() != nil || r.plan.sleeps, "%s leads (%v), IsLeader: %t", who, ctx.Err(), leads)
 	told, err := e.Leader(ctx)
 	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who, "%s leads, Leader: %+v, %v", who, told, err)
 	r.onRecord(ctx, who, term, rng)

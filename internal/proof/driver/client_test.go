@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock"
 )
 
 // client is a process with a Locker, which is closed now and then and replaced by a new one.
 type client struct {
-	run  *run
-	plan *clientPlan
+	run     *run
+	plan    *clientPlan
+	machine *machine // nil if it never sleeps
 
 	mu   sync.Mutex // guards life
 	life *life
@@ -32,18 +32,12 @@ type life struct {
 	states map[*redlock.Lock]string // the last hook of a lock
 }
 
-// skewed is a clock whose time of day is not that of others.
-type skewed struct {
-	clock.Clock
-	ahead time.Duration
-}
-
-// Wall returns the time of day.
-func (c *skewed) Wall() time.Time { return c.Clock.Wall().Add(c.ahead) }
-
 // newClient returns a client with a Locker.
 func (r *run) newClient(p *clientPlan) *client {
 	c := &client{run: r, plan: p}
+	if p.sleeps {
+		c.machine = &machine{world: r.clock, ahead: p.ahead}
+	}
 	c.life = c.open()
 	return c
 }
@@ -55,7 +49,7 @@ func (c *client) open() *life {
 	for _, i := range c.plan.list {
 		endpoints = append(endpoints, c.run.endpoints[i])
 	}
-	clk := redlock.WithClock(&skewed{c.run.clock, c.plan.ahead})
+	clk := redlock.WithClock(c.clockOf())
 	opts := slices.Concat(c.run.options, c.plan.opts, []redlock.Option{clk, redlock.WithHooks(l.hooked())})
 	locker, err := redlock.New(endpoints, opts...)
 	c.run.promise("New takes what is valid", err == nil, "New(%v): %v", endpoints, err)

@@ -54,7 +54,8 @@ func (h *handle) watch() {
 		told := closed(done)
 		left = h.lock.Remaining() // more, if the lock was extended meanwhile
 		h.promise("Done in time", !told || left <= 0, "%v: Done is closed, and %v are left", h.hold, left)
-		h.promise("Done in time", told || left > -h.slack || !h.look, "%v: Done is not closed %v after the validity has ended", h.hold, -left)
+		intime := told || left > -h.slack || !h.look || h.life.client.plan.sleeps
+		h.promise("Done in time", intime, "%v: Done is not closed %v after the validity has ended", h.hold, -left)
 	}
 	h.over()
 	<-done
@@ -155,6 +156,8 @@ var handling = []*act{
 		}
 	}},
 	{"TryLock after Unlock", 2, relocks},
+	{"writes behind a gate", 2, shows},
+	{"sleeps", 2, sleeps},
 	{"Unlock again, or of others", 2, func(a *actor) {
 		if h := a.old(); h != nil {
 			a.unlock(h)

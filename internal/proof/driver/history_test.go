@@ -30,17 +30,19 @@ type run struct {
 	open     atomic.Int32   // faults that have begun, and not ended
 	calls    atomic.Int32   // that acquire, and are under way
 
-	mu       sync.Mutex // guards the fields below
-	clients  []*client
-	handles  []*handle
-	holds    []*history.Hold
-	waiting  map[string]int // calls that wait, by name
-	waited   map[string]int // calls that have begun to wait, by name
-	checked  map[string]int // how often a promise was looked at
-	reached  map[string]int // how often a rare state was
-	wrong    []string
-	timeline history.Timeline
-	broken   int // faults that have begun
+	mu      sync.Mutex // guards the fields below
+	clients []*client
+	handles []*handle
+	holds   []*history.Hold
+	// resources are those that fenced locks protect, by name.
+	resources map[string]*resource
+	waiting   map[string]int // calls that wait, by name
+	waited    map[string]int // calls that have begun to wait, by name
+	checked   map[string]int // how often a promise was looked at
+	reached   map[string]int // how often a rare state was
+	wrong     []string
+	timeline  history.Timeline
+	broken    int // faults that have begun
 }
 
 const (
@@ -55,6 +57,7 @@ func newRun(t *testing.T, p *plan, w *world) *run {
 	r := &run{
 		world: w, t: t, plan: p, ending: make(chan struct{}),
 		waiting: make(map[string]int), waited: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),
+		resources: make(map[string]*resource),
 	}
 	r.base, r.cancel = context.WithCancel(context.Background())
 	return r

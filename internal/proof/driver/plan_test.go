@@ -14,19 +14,19 @@ import (
 
 // plan is what a history is made of. The seed decides all of it; shrinking leaves parts out.
 type plan struct {
-	seed    uint64
-	masters int
-	maxTTL  time.Duration // of the cluster
-	wrong   int           // the master whose clock is wrong, or -1
-	clock   time.Duration // by which it is ahead
-	clients []clientPlan
-	actors  []string
-	beside  []besidePlan
-	faults  []faultPlan
-	length  time.Duration // of the storm
-	forgets bool          // masters lose keys
-	// forgotten is when a majority loses its keys; 0 for never.
-	forgotten time.Duration
+	seed      uint64
+	masters   int
+	maxTTL    time.Duration // of the cluster
+	wrong     int           // the master whose clock is wrong, or -1
+	clock     time.Duration // by which it is ahead
+	clients   []clientPlan
+	actors    []string
+	beside    []besidePlan
+	faults    []faultPlan
+	length    time.Duration // of the storm
+	forgets   bool          // masters lose keys
+	forgotten time.Duration // when a majority loses its keys; 0: never
+	sleeps    bool          // the machine of a client does
 	changes   bool          // an operator changes members
 	lingers   time.Duration // the tracer, after a lock was acquired
 	acts      []*act
@@ -41,6 +41,7 @@ type clientPlan struct {
 	drift   bool // it allows for drift
 	renewal bool
 	ahead   time.Duration // its clock, of the others
+	sleeps  bool          // its machine does
 	opts    []redlock.Option
 }
 
@@ -78,6 +79,7 @@ func newPlan(seed uint64, faults []string) *plan {
 		p.actors = append(p.actors, fmt.Sprint("actor ", i))
 	}
 	p.drawClock(p.rng("clock", 0))
+	p.drawSleep(p.rng("sleep", 0))
 	p.drawFaults(rng, faults)
 	addOutage()
 	p.drawBeside(rng)
@@ -182,6 +184,13 @@ func (p *plan) drawClock(rng *rand.Rand) {
 	}
 }
 
+// drawSleep may have the machine of one client sleep now and then.
+func (p *plan) drawSleep(rng *rand.Rand) {
+	if p.sleeps = rng.IntN(6) == 0; p.sleeps {
+		p.clients[rng.IntN(len(p.clients))].sleeps = true
+	}
+}
+
 func (p *plan) drawBeside(rng *rand.Rand) {
 	for _, b := range besides {
 		if rng.IntN(3) == 0 {
@@ -193,24 +202,35 @@ func (p *plan) drawBeside(rng *rand.Rand) {
 	}
 }
 
-// calm reports whether nothing breaks, nobody writes into masters, and the members stay.
-func (p *plan) calm() bool { return len(p.faults) == 0 && !p.changes && !p.spoiled() }
+// calm reports whether nothing breaks or sleeps, nobody writes into masters, and the members stay.
+func (p *plan) calm() bool {
+	return len(p.faults) == 0 && !p.changes && !p.spoiled() && !p.sleeps
+}
 
 // steady reports whether a majority of the masters is well all the time: then calls succeed, and
 // locks last, as if all were. A client whose list lacks masters may need the one that breaks.
 func (p *plan) steady() bool {
-	if p.changes || len(p.faults) == 0 {
-		return !p.changes
+	if p.changes || p.sleeps || len(p.faults) == 0 {
+		return !p.changes && !p.sleeps
 	}
 	others := slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
 	partial := slices.ContainsFunc(p.clients, func(c clientPlan) bool { return len(c.list) < p.masters })
 	return !others && !partial && p.masters >= 3
 }
 
-// spoiled reports whether others write beside the locks.
-func (p *plan) spoiled() bool {
-	return slices.ContainsFunc(p.beside, func(b besidePlan) bool { return b.what == spoiling })
+// keepsReleases reports whether a master may fail to run a release. Until it is asked again, it has
+// what it granted to an attempt, and a waiting call may meet its own.
+func (p *plan) keepsReleases() bool {
+	return slices.ContainsFunc(p.faults, func(f faultPlan) bool { return strings.HasPrefix(f.what, "a script fails") })
 }
+
+// has reports whether something happens beside the actors.
+func (p *plan) has(what string) bool {
+	return slices.ContainsFunc(p.beside, func(b besidePlan) bool { return b.what == what })
+}
+
+// spoiled reports whether others write beside the locks.
+func (p *plan) spoiled() bool { return p.has(spoiling) }
 
 // drawActs gives each kind of act a weight, which may be 0: so some histories are full of what is
 // rare in others.

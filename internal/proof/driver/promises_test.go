@@ -76,6 +76,7 @@ var promises = []said{
 	{"redlock.Lock.Context", "a child of parent that ends when the lock is no longer held", "the context of a lock"},
 	{"redlock.Lock.Extend", "Extend gives the lock a new TTL, from now on, with one round", "Extend gives the TTL"},
 	{"redlock.Lock.Extend", "with one round", "extending in time"},
+	{"redlock.Lock.Extend", "or the validity ended first", "the validity ends while a machine sleeps"},
 	{"redlock.Lock.Extend", "a lost lock never comes back", "a lock never comes back"},
 	{"redlock.Lock.Extend", "Errors: ErrLost when a quorum says that it does not have the lock, or the validity ended first", "errors of Extend"},
 	{"redlock.Lock.Extend", "ErrReleased, ErrNoQuorum in a *QuorumError when too few nodes answered or they disagree", "calls of a lock that ended"},
@@ -160,6 +161,11 @@ var promises = []said{
 	{"election.Election.Watch", "in order", "Watch tells terms in order"},
 	{"election.Election.Watch", "until ctx ends or the Locker is closed", "Watch until its end"},
 
+	// fence
+	{"fence.Gate.Admit", "Admit returns nil and remembers the token if it is at least as large as all that were seen before.", "a gate takes the newest token"},
+	{"fence.Gate.Admit", "Otherwise it returns ErrStale", "a gate refuses older tokens"},
+	{"fence.Gate.Do", "No other token passes while write runs", "no other token passes while one writes"},
+
 	// queue
 	{"queue.Queue.Pop", "A task is returned at most once for each time that it is enqueued", "a task is popped once"},
 	{"queue.Queue.Run", "So no task is lost", "no task is lost"},
@@ -172,7 +178,7 @@ var promises = []said{
 // TestPromises holds the table against the documentation: each sentence is there.
 func TestPromises(t *testing.T) {
 	comments := make(map[string]string)
-	for _, pkg := range []string{"redlock", "admin", "election", "queue"} {
+	for _, pkg := range []string{"redlock", "admin", "election", "fence", "queue"} {
 		commentsOf(t, pkg, comments)
 	}
 	for _, page := range []string{"docs/safety.md"} {

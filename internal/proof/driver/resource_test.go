@@ -1,0 +1,73 @@
+package driver_test
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redquorum/redquorum/fence"
+)
+
+// resource is what the locks of a name protect. It takes writes through a gate.
+type resource struct {
+	gate    fence.Gate
+	written atomic.Int64 // the token of the last write
+}
+
+// resource returns that of a name.
+func (r *run) resource(name string) *resource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.resources[name] == nil {
+		r.resources[name] = &resource{}
+	}
+	return r.resources[name]
+}
+
+// mostWriters bounds how many holders write at once.
+const mostWriters = 6
+
+// shows has those who have, or had, a lock of one name write to its resource, all at once.
+func shows(a *actor) {
+	one := a.old()
+	if one == nil {
+		return
+	}
+	name, to := one.hold.Names[0], a.resource(one.hold.Names[0])
+	var tokens []int64
+	a.mu.Lock()
+	for i := len(a.handles) - 1; i >= 0 && len(tokens) < mostWriters; i-- {
+		if h := a.handles[i].hold; h.Names[0] == name && h.Token != 0 && !h.Shared {
+			tokens = append(tokens, h.Token)
+		}
+	}
+	a.mu.Unlock()
+	var writing sync.WaitGroup
+	for _, token := range tokens { // the newest first
+		writing.Go(func() { a.write(name, to, token) })
+	}
+	writing.Wait()
+}
+
+// write writes to a resource. Its gate must not let older tokens pass behind newer ones.
+func (r *run) write(name string, to *resource, token int64) {
+	before := to.gate.Newest()
+	err := to.gate.Do(token, func() error {
+		last := to.written.Load()
+		for range mostWriters {
+			runtime.Gosched() // not a sleep: in virtual time none may wait for a mutex meanwhile
+		}
+		alone := to.written.Load() == last
+		r.promise("no other token passes while one writes", alone, "%q: two write at once, one of them with %d", name, token)
+		r.promise("a gate refuses older tokens", last <= token, "%q: %d was written behind %d", name, token, last)
+		to.written.Store(token)
+		return nil
+	})
+	if err != nil {
+		stale := errors.Is(err, fence.ErrStale) && token < to.gate.Newest()
+		r.promise("a gate takes the newest token", stale, "%q: %d: %v, the newest is %d", name, token, err, to.gate.Newest())
+		return
+	}
+	r.promise("a gate refuses older tokens", token >= before, "%q: %d passed behind %d", name, token, before)
+}
