@@ -131,7 +131,7 @@ func (ms *Membership) knowledgeLocked(i int, now int64) core.Knowledge {
 	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.keeper.roster == nil { // its cluster says
 		v.MaxTTL = max(n.marker.MaxTTL, core.Quarantine(0).Milliseconds())
 	}
-	v.Claim = ms.claimLocked(i)
+	v.Claim = ms.clientLocked().Claim(i, ms.keeper.roster)
 	if n.pardoned != "" && n.pardoned == n.marker.Incarnation {
 		v.Known = ""
 	}
@@ -142,20 +142,6 @@ func (ms *Membership) knowledgeLocked(i int, now int64) core.Knowledge {
 		v.Own = v.Own && (same || ms.members[k].marker.Incarnation != n.marker.Incarnation || k == i)
 	}
 	return v
-}
-
-// claimLocked returns which member a node is, as far as it is known: that goes into its marker when
-// it forgets, so that it waits for as long as its cluster's locks may last, whoever looks at it.
-func (ms *Membership) claimLocked(i int) (p record.Place) {
-	roster := ms.keeper.roster
-	if roster == nil {
-		return record.Place{}
-	}
-	at := ms.clientLocked().IndexOf(i, roster)
-	if at < 0 {
-		return record.Place{}
-	}
-	return ms.nextLifeLocked(roster, roster.Members[at].ID)
 }
 
 // waitsForOthersLocked reports whether other nodes must first tell whether one of them has the

@@ -3,6 +3,7 @@ package members
 import (
 	"maps"
 
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/members/core"
 )
 
@@ -23,6 +24,7 @@ func (ms *Membership) clientLocked() *core.Client {
 		}
 	}
 	for i, node := range ms.Nodes() {
+		c.Nodes[i].Up = node.State() == pipeline.Up
 		c.Nodes[i].Endpoints = append(c.Nodes[i].Endpoints, node.Endpoint())
 		if of := ms.members[i].duplicate; of >= 0 { // an earlier one, which has its own by now
 			c.Nodes[of].Endpoints = append(c.Nodes[of].Endpoints, node.Endpoint())

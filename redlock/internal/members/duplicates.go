@@ -22,7 +22,7 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 					n.until = ms.clock.Now().Add(ms.quarantineLocked())
 					continue
 				}
-				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.claimLocked(j)), nil)
+				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.clientLocked().Claim(j, ms.keeper.roster)), nil)
 			}
 		}
 	}

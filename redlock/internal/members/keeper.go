@@ -117,7 +117,7 @@ func (ms *Membership) keep(ctx context.Context) {
 	case ms.looks && roster != nil:
 		ms.dialMissing()
 	case ms.looks:
-		ms.formable(reports, nil) // says what is missing
+		ms.formable(reports, nil) // notes what is missing
 	case remembered == nil:
 		ms.form(ctx, reports, roster)
 	case roster == nil || remembered.Version.Above(roster.Version) && !ms.client().Remembered(roster, reports):
@@ -309,24 +309,25 @@ func (ms *Membership) adoptLocked(r *record.Roster) {
 
 // tend does for each master what it needs (core.NeedOf).
 func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
-	ahead, counts := false, core.NamedIn(reports, roster) >= roster.Need()
+	care := core.Care{Roster: roster, Counts: core.NamedIn(reports, roster) >= roster.Need(), Reports: reports}
+	ahead := false
 	var before *record.Roster
 	for i := range reports {
 		r := &reports[i]
-		switch core.NeedOf(r, roster, ms.isDoubted(r), counts) {
-		case core.WaitAnew:
-			ms.letWaitAnew(r, roster, reports)
+		switch need, id := ms.needOf(r, care); need {
+		case core.Wait:
+			ms.letWait(r, ms.client().LetWait(r, roster, id))
+		case core.Rejoin:
+			ms.rejoin(ctx, r, roster, id, reports)
 		case core.Show:
-			ms.show(ctx, r, roster)
+			ms.apply(ctx, ms.client().Show(r, roster), nil)
 		case core.Tell:
 			ms.apply(ctx, []core.Change{core.Telling(r, roster, 0)}, nil)
 		case core.Ahead:
 			ahead = true
 		case core.Finish:
 			before = r.Told()
-		case core.BringHome:
-			ms.bringHome(ctx, r, roster, reports)
-		case core.Nothing:
+		case core.Nothing, core.Leave:
 		}
 	}
 	ms.dialMissing()
@@ -341,6 +342,32 @@ func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports [
 		ms.keeper.newer = 0
 		ms.mu.Unlock()
 	}
+}
+
+// needOf returns what a master needs, and notes when there is nothing to do for one that is no
+// member. One that was found strange is judged anew.
+func (ms *Membership) needOf(r *core.Report, care core.Care) (need core.Need, id string) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	care.Mine = ms.keeper.roster == care.Roster
+	c, n := ms.clientLocked(), &ms.members[r.Node]
+	need, id = c.NeedOf(r, care)
+	switch need {
+	case core.Leave:
+		n.stranger, n.seat = r.Text, c.IndexOf(r.Node, care.Roster)
+	case core.Wait, core.Rejoin:
+		n.stranger = ""
+	case core.Nothing, core.Show, core.Tell, core.Ahead, core.Finish:
+	}
+	return need, id
+}
+
+// isStrangeLocked reports whether there is nothing to do for a master, as was found by what it says
+// and by the member that it is without that. The latter changes when it turns out to answer at
+// another endpoint, too.
+func (ms *Membership) isStrangeLocked(i int, c *core.Client) bool {
+	n, roster := &ms.members[i], ms.keeper.roster
+	return n.stranger == n.text && (n.text == "" || roster == nil || n.seat == c.IndexOf(i, roster))
 }
 
 // finishes reports whether a change that is under way was left to who began it for long enough.

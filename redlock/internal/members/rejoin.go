@@ -4,101 +4,19 @@ import (
 	"context"
 	"slices"
 
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// bringHome does what a master needs that remembers and belongs to no cluster, or to another one.
-func (ms *Membership) bringHome(ctx context.Context, r *core.Report, roster *record.Roster, reports []core.Report) {
-	id, ours := ms.memberOf(r, roster, reports)
-	t := r.Register.Told
-	switch {
-	case !ours:
-		ms.estrange(r)
-	case r.Place.Version == (record.Version{}) && r.Place.Joined == 0 && hasWaited(r, roster, id):
-		ms.rejoin(ctx, r, roster, id, reports)
-	case r.Place.Version == (record.Version{}) && (r.Place.Joined == 0 || r.Place.Cluster == roster.Cluster && ms.keeps(roster)):
-		ms.letWait(r, roster, id) // it waited for a client that did not know how long, or that it is a member
-	case t != nil && t.Cluster == r.Place.Cluster && len(t.Members) == 1 && r.Told() != nil && ms.keeps(roster):
-		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted
-		// as a member, so it waits, and then it rejoins.
-		ms.letWait(r, roster, id)
-	default:
-		ms.estrange(r)
-	}
-}
-
-// hasWaited reports whether a master that forgot has waited for as long as locks of this roster may
-// last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
-func hasWaited(r *core.Report, roster *record.Roster, id string) bool {
-	p := r.Place
-	return p.Cluster == roster.Cluster && p.Member == id && p.Life > 0 && r.Marker.MaxTTL >= core.Quarantine(roster.Longest()).Milliseconds()
-}
-
-// letWait lets a master wait that may have forgotten locks of this roster, from now on.
-func (ms *Membership) letWait(r *core.Report, roster *record.Roster, id string) {
-	ms.mu.Lock()
-	m := r.Marker.At(ms.nextLifeLocked(roster, id))
-	ms.mu.Unlock()
-	m.Incarnation, m.MaxTTL = record.NewIncarnation(), core.Quarantine(roster.Longest()).Milliseconds()
-	ms.letWaitBy(r, m)
-}
-
-func (ms *Membership) letWaitBy(r *core.Report, m record.Marker) {
-	request := wire.Memory(r.Text, wire.Swap{Begin: record.WordLost, Rest: m.Rest(), Wait: m.MaxTTL})
-	ms.do(ms.nodeOf(r), ms.plain(&request))
-}
-
-// letTornWait lets the masters wait that have lost a part of their keys, and returns the reports of
-// the others. A quarantine is safe whatever was lost: so is what follows it, as for any master that
-// forgot. Whoever knows the cluster begins another life of the member; otherwise that is done when
-// somebody does (Lives.Doubt).
-func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
-	if roster == nil {
-		roster = ms.client().Newest(reports, nil, true)
-	}
-	return slices.DeleteFunc(reports, func(r core.Report) bool {
-		switch {
-		case !r.IsTorn():
-			return false
-		case roster != nil && roster.Cluster == r.Place.Cluster && roster.Index(r.Place.Member) >= 0:
-			ms.letWait(&r, roster, r.Place.Member)
-		default:
-			m := r.Marker.At(r.Place.Forgotten())
-			m.Incarnation = record.NewIncarnation()
-			m.MaxTTL = max(m.MaxTTL, core.Quarantine(ms.LongestTTL()).Milliseconds())
-			ms.letWaitBy(&r, m)
-		}
-		return true
-	})
-}
-
-// letWaitAnew lets a master wait whose marker may not be that of its present life.
-func (ms *Membership) letWaitAnew(r *core.Report, roster *record.Roster, reports []core.Report) {
-	if id, ours := ms.memberOf(r, roster, reports); ours {
-		ms.letWait(r, roster, id)
-	} else {
-		ms.estrange(r)
-	}
-}
-
-// keeps reports whether votes count by this roster.
-func (ms *Membership) keeps(roster *record.Roster) bool {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.keeper.roster == roster
-}
-
-func (ms *Membership) nodeOf(r *core.Report) *pipeline.Node { return ms.Nodes()[r.Node] }
-
-// plain completes a request whose answer nobody needs: the next look at the marker shows it.
-func (ms *Membership) plain(request *pipeline.Request) *pipeline.Request {
+// letWait has a master wait that may have forgotten locks.
+func (ms *Membership) letWait(r *core.Report, change wire.Swap) {
+	request := wire.Memory(r.Text, change)
 	request.Deadline, request.Sink = ms.clock.Now().Add(askTimeout), ignored{ms}
-	return request
+	ms.do(ms.Nodes()[r.Node], &request)
 }
 
+// ignored is for a request whose answer nobody needs: the next look at the marker shows it.
 type ignored struct{ membership *Membership }
 
 func (i ignored) asks() *Membership { return i.membership }
@@ -106,52 +24,30 @@ func (i ignored) asks() *Membership { return i.membership }
 // Complete takes the answer. It implements pipeline.Sink.
 func (ignored) Complete(int, any, error) {}
 
-// estrange notes that there is nothing to do for a master that is no member.
-func (ms *Membership) estrange(r *core.Report) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	ms.members[r.Node].stranger = r.Text
+// letTornWait has the masters wait that have lost a part of their keys, and returns the reports of
+// the others.
+func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
+	c, longest := ms.client(), ms.LongestTTL()
+	if roster == nil {
+		roster = c.Newest(reports, nil, true)
+	}
+	return slices.DeleteFunc(reports, func(r core.Report) bool {
+		torn := r.IsTorn()
+		if torn {
+			ms.letWait(&r, c.LetTornWait(&r, roster, longest))
+		}
+		return torn
+	})
 }
 
-// isStrangeLocked reports whether there is nothing to do for a master, as was found by what it says
-// and by the member that it is without that. The latter changes when it turns out to answer at
-// another endpoint, too.
-func (ms *Membership) isStrangeLocked(i int, c *core.Client) bool {
-	n, roster := &ms.members[i], ms.keeper.roster
-	return n.stranger == n.text && (n.text == "" || roster == nil || n.seat == c.IndexOf(i, roster))
-}
-
-// memberOf returns which member a master is that has forgotten it. One that was found strange is
-// judged anew.
-func (ms *Membership) memberOf(r *core.Report, roster *record.Roster, reports []core.Report) (id string, ours bool) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	c := ms.clientLocked()
-	ms.members[r.Node].stranger, ms.members[r.Node].seat = "", c.IndexOf(r.Node, roster)
-	return c.MemberOf(r, roster, reports)
-}
-
-// rejoin lets a master vote again that forgot and has waited, as the member that it was. One other
-// that remembers the list is enough for that. In the choice of the next version it takes part if it
-// can learn what it may have accepted (learns).
+// rejoin has a master vote again that forgot and has waited.
 func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, roster, b, reports)
-	if len(given) == 0 && !ms.client().Remembered(roster, reports) {
-		return
-	}
-	register := record.Register{Told: roster}
-	if ms.client().Learns(roster, given, reports) {
-		register.Promised, register.Until = b.Number, r.Now+b.Life
-		register.Ballot, register.Accepted = core.Found(given)
-	} else {
-		register.Unlearned = true
-	}
-	m, p := r.Marker, record.Place{Cluster: roster.Cluster, Member: id, Version: roster.Version, Life: r.Place.Life}
-	m.MaxTTL = core.Quarantine(roster.Longest()).Milliseconds()
+	asks := ms.client().LetRejoin(r, roster, id, b, given, reports)
 	// Nobody rejoins later by what the others said now: they may have been told more since.
 	if now := ms.clock.Now(); now < b.Over && now < core.FirstAsked(reports).Add(core.Fresh(roster.MaxTTL)) {
-		ms.apply(ctx, []core.Change{{Of: *r, Marker: m.At(p), Register: &register, Anew: true, Latest: r.Now + b.Life}}, nil)
+		ms.apply(ctx, asks, nil)
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *Client) Learns(roster *record.Roster, given, reports []Report) bool {
 		forgot := slices.ContainsFunc(reports, func(r Report) bool {
 			id, ours := r.Place.Member, r.Place.Cluster == roster.Cluster
 			if !ours && r.Place.Cluster == "" {
-				id, ours = p.ID, c.Nodes[r.Node].Endpoints[0] == p.Endpoint
+				id, ours = p.ID, c.Nodes[r.Node].endpoint() == p.Endpoint
 			}
 			return ours && id == p.ID && (r.Told() == nil || r.Register.Unlearned)
 		})

@@ -20,10 +20,14 @@ type Node struct {
 	Duplicate bool     // it is the same server as an earlier node
 	Vacant    bool     // its connection was ended, because its master was removed, or not added
 	Met       bool     // it has connected
+	Up        bool     // it is connected
 	Of        string   // the member that its master was last; empty if it never was one
 	ID        string   // the member that it was said to be last, by its marker
 	Endpoints []string // at which its master answers: its own first, and those of its duplicates
 }
+
+// endpoint returns the endpoint of a node, by which its client knows it.
+func (n *Node) endpoint() string { return n.Endpoints[0] }
 
 // answersAt reports whether a node answers at the endpoint at which a member was added.
 func (c *Client) answersAt(node int, p record.Peer) bool {

@@ -1,46 +1,60 @@
 package core
 
-import "github.com/redquorum/redquorum/redlock/internal/members/record"
+import (
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
+)
 
-// Need is what a master needs of a client that looks after the cluster.
+// Need is what a master needs of a client that looks after a version.
 type Need uint8
 
 // What a master may need.
 const (
-	Nothing   Need = iota // it waits until its locks have expired, and then others see to it
-	WaitAnew              // to wait from now on: its marker may not be that of its present life
-	Show                  // to be shown the latest lives of the others: it knows this version
-	Tell                  // to be told this version
-	Ahead                 // nothing of this version: it was told a later one
-	Finish                // a look at whether this version was accepted, before it is told that
-	BringHome             // to rejoin, or to be left alone: it names no version of this cluster
+	Nothing Need = iota // it waits until its locks have expired, and then others see to it
+	Wait                // to wait from now on, as a member: it may have forgotten locks of this version
+	Rejoin              // to vote again, as a member: it has waited
+	Show                // to be shown the latest lives of the others: it knows this version
+	Tell                // to be told this version
+	Ahead               // nothing of this version: it was told a later one
+	Finish              // a look at whether this version was accepted, before it is told that
+	Leave               // nothing, while it says this: it is no member
 )
 
-// NeedOf returns what a master needs so that it votes by this version, if it may. Doubted says that
-// its marker may not be that of its present life ([record.Lives.Doubt]), and counts that a majority
-// of the members names the version.
+// Care is a version that a client looks after.
+type Care struct {
+	Roster  *record.Roster
+	Counts  bool // a majority of its members names it
+	Mine    bool // the client counts votes by it
+	Reports []Report
+}
+
+// NeedOf returns what a master needs so that it votes by a version, if it may, and the member that
+// it is to be where it must wait or rejoin.
 //
 // While the version does not count, a master that was told the one before is not told this one
 // without a look at whether a majority of that one's members has accepted it. (S39, docs/safety.md)
-func NeedOf(r *Report, roster *record.Roster, doubted, counts bool) Need {
-	p, remembers := r.Place, r.Marker.State == record.MarkerActive
+func (c *Client) NeedOf(r *Report, of Care) (need Need, member string) {
+	roster, p := of.Roster, r.Place
+	remembers := r.Marker.State == record.MarkerActive
 	switch ours := p.Cluster == roster.Cluster; {
-	case p.MayBeOf(roster) && doubted:
-		return WaitAnew
+	case p.MayBeOf(roster) && c.Lives.Doubt(r.Marker, p): // its marker may not be that of its present life
+		if id, is := c.MemberOf(r, roster, of.Reports); is {
+			return Wait, id
+		}
+		return Leave, ""
 	case ours && p.Version == roster.Version && p.Joined == 0:
-		return Show
+		return Show, ""
 	case ours && p.Joined != 0 && roster.Index(p.Member) >= 0 && (remembers || !p.IsTold()):
-		return needsTelling(r, roster, counts)
+		return needsTelling(r, roster, of.Counts), ""
 	case !remembers:
-		return Nothing
+		return Nothing, ""
 	case ours && p.Version.Number > roster.Version.Number:
-		return Ahead
-	case ours && !counts && p.Version == roster.Before && r.Told() != nil:
-		return Finish
+		return Ahead, ""
+	case ours && !of.Counts && p.Version == roster.Before && r.Told() != nil:
+		return Finish, ""
 	case ours && p.IsTold():
-		return needsTelling(r, roster, counts)
+		return needsTelling(r, roster, of.Counts), ""
 	default:
-		return BringHome
+		return c.needsOfMember(r, of)
 	}
 }
 
@@ -58,5 +72,26 @@ func needsTelling(r *Report, roster *record.Roster, counts bool) Need {
 		return Finish
 	default:
 		return Nothing
+	}
+}
+
+// needsOfMember returns what a master needs that remembers, and belongs to no cluster, or to
+// another one.
+func (c *Client) needsOfMember(r *Report, of Care) (need Need, member string) {
+	id, is := c.MemberOf(r, of.Roster, of.Reports)
+	p, t := r.Place, r.Told()
+	switch {
+	case !is:
+		return Leave, ""
+	case !p.IsTold() && p.Joined == 0 && hasWaited(r, of.Roster, id):
+		return Rejoin, id
+	case !p.IsTold() && (p.Joined == 0 || p.Cluster == of.Roster.Cluster && of.Mine):
+		return Wait, id // it waited for a client that did not know how long, or that it is a member
+	case t != nil && len(t.Members) == 1 && of.Mine:
+		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted
+		// as a member, so it waits, and then it rejoins.
+		return Wait, id
+	default:
+		return Leave, ""
 	}
 }

@@ -1,6 +1,6 @@
 // Package core decides what a client makes of what masters told it. Values go in and values come
 // out: nothing here asks a master, waits, reads a clock, starts a goroutine or locks a mutex, so a
-// scene can be written as text (testdata). Only the names of new memories are random.
+// scene can be written as text (testdata). Only names are random: of new memories, and of ballots.
 package core
 
 import (

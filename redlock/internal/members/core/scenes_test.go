@@ -17,7 +17,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
-// The scenes in testdata (S38, S39) say what masters tell a client, and what the client makes of it.
+// The scenes in testdata (S38 to S40) say what masters tell a client, and what it makes of that.
 func TestAClientDecidesWhatTheScenesSay(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -78,7 +78,6 @@ var sentences = []sentence{
 	{regexp.MustCompile(`^([\w ]+): forgot (\w)(?: as (\w))?(?: in life (\d))?$`), (*scene).forgot},
 	{regexp.MustCompile(`^([\w ]+): torn (\w+)$`), (*scene).torn},
 	{regexp.MustCompile(`^([\w ]+): new$`), func(s *scene, w []string) { s.say(w[1], record.MarkerActive, record.Place{}, nil) }},
-	{regexp.MustCompile(`^for (\w+): (.*)$`), (*scene).needs},
 	{regexp.MustCompile(`^([\w ]+): waits for (\w)$`), (*scene).waits},
 	{regexp.MustCompile(`^then$`), func(s *scene, _ []string) { s.reports = nil }},
 	{regexp.MustCompile(`^=> (.*)$`), (*scene).learn},
@@ -87,7 +86,7 @@ var sentences = []sentence{
 }
 
 func (s *scene) play(line string) {
-	for _, sentence := range append(sentences, choices...) {
+	for _, sentence := range slices.Concat(sentences, choices, cares) {
 		if words := sentence.form.FindStringSubmatch(line); words != nil {
 			sentence.play(s, words)
 			return
@@ -115,7 +114,7 @@ func endpoint(master string) string { return "redis://" + master + ":6379" }
 func (s *scene) add(n Node, masters string) {
 	for name := range strings.FieldsSeq(masters) {
 		s.at[name] = len(s.client.Nodes)
-		n.Met, n.Endpoints = true, []string{endpoint(name)}
+		n.Met, n.Up, n.Endpoints = true, true, []string{endpoint(name)}
 		s.client.Nodes = append(s.client.Nodes, n)
 	}
 }
@@ -206,22 +205,6 @@ func (s *scene) newest(words []string) {
 // waits has masters wait in a life that somebody who knew the member began.
 func (s *scene) waits(words []string) {
 	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2], Life: 1}, nil)
-}
-
-// needs compares what each master needs of a client that looks after a version.
-func (s *scene) needs(words []string) {
-	s.checked = true
-	r := s.named(words[1])
-	var got []string
-	for i := range s.reports {
-		one := &s.reports[i]
-		need := NeedOf(one, r, record.Lives{}.Doubt(one.Marker, one.Place), NamedIn(s.reports, r) >= r.Need())
-		got = append(got, one.Marker.Incarnation+" "+map[Need]string{
-			Nothing: "waits", WaitAnew: "waits anew", Show: "is shown lives", Tell: "is told", Ahead: "is ahead",
-			Finish: "is asked what was accepted", BringHome: "is brought home",
-		}[need])
-	}
-	assert.Equal(s.t, words[2], strings.Join(got, ", "))
 }
 
 func (s *scene) torn(words []string) {
