@@ -131,3 +131,51 @@ func (w *world) counts() bool {
 	}
 	return own >= w.most.Need()
 }
+
+// A cluster of three was shrunk to two members, and to one. Each master remembers some version of
+// it, forgot, or has become another cluster since. Whatever clients hear of them, no two clients
+// with the same list enter two clusters.
+func TestClientsWithTheListOfAClusterThatShrankEnterOneCluster(t *testing.T) {
+	roster := func(cluster string, number int64, members ...int) *record.Roster {
+		r := &record.Roster{Cluster: cluster, Version: record.Version{Number: number, Name: "v"}, MaxTTL: time.Minute, Earlier: time.Minute}
+		for _, i := range members {
+			r.Members = append(r.Members, record.Peer{ID: string(rune('a' + i)), Endpoint: endpointOf(i)})
+		}
+		return r
+	}
+	first, second, third := roster("C", 1, 0, 1, 2), roster("C", 2, 0, 2), roster("C", 3, 0)
+	pair := roster("P", 1, 0, 2)
+	may := [3][]*record.Roster{ // nil for a master that forgot
+		{first, second, third, pair, roster("A", 1, 0), nil},
+		{first, second, roster("B", 1, 1), nil},
+		{first, second, third, pair, roster("D", 1, 2), nil},
+	}
+	for _, a := range may[0] {
+		for _, b := range may[1] {
+			for _, c := range may[2] {
+				if (a == third || c == third) && (a == first || c == first) {
+					continue // all members know a version before the next one is chosen
+				}
+				w := &world{}
+				for i, told := range []*record.Roster{a, b, c} {
+					m, held := record.Marker{State: record.MarkerActive, Incarnation: string(rune('a' + i)), RunID: record.Unknown, ReplID: record.Unknown, MaxTTL: 60_000}, ""
+					if told == nil {
+						m.State, m.Until = record.MarkerLost, 1
+						m = m.At(record.Place{Cluster: "C", Member: string(rune('a' + i))})
+					} else {
+						register := record.Register{Told: told}
+						m, held = m.At(record.Place{Cluster: told.Cluster, Member: string(rune('a' + i)), Version: told.Version}), "1\n"+register.Rest()
+					}
+					w.reports = append(w.reports, ReadReport(i, m.Text(), held, 1))
+				}
+				seen := map[string]bool{}
+				for heard := range 1 << len(w.reports) {
+					if in := w.enters(heard); in != "" {
+						seen[in] = true
+					}
+				}
+				assert.LessOrEqual(t, len(seen), 1, "a: %v\nb: %v\nc: %v", a, b, c)
+			}
+		}
+	}
+}

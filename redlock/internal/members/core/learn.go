@@ -113,6 +113,11 @@ func (c *Client) enter(b Belief, known *record.Roster, reports []Report, counted
 // cluster that is meant: a cluster needs more masters in the list than another one has, also with
 // all that are unheard.
 //
+// Each master is judged by the version that it was told, and not by the newest that is known. By
+// that, a client would enter the cluster that the last member of a shrunken one has become. But
+// masters that were removed do not tell what theirs became since: it may have grown elsewhere, and
+// another client, whose list is the same, may count by that.
+//
 // A cluster of one master is no rival of a larger one. A client that enters it has heard of nobody
 // else's master, and has heard of all. But a client that enters the larger one has heard of a
 // majority of that.
