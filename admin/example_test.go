@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 // An operator finds out who holds a lock, and takes it away from that holder only.
 func Example() {
-	masters, stop := exampletest.Masters(3) // your own masters: redis://a:6379 and so on
+	masters, stop := redlocktest.Masters(3) // your own masters: redis://a:6379 and so on
 	defer stop()
 	ctx := context.Background()
 	locker, err := redlock.New(masters.Endpoints(), redlock.WithOwner("worker 7"))

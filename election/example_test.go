@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/election"
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func Example() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
@@ -41,7 +41,7 @@ func Example() {
 }
 
 func ExampleElection_Watch() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/fence"
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 // account is a resource that several processes write to, each under the lock. It does not trust
@@ -27,7 +27,7 @@ func (a *account) set(token int64, balance int) error {
 }
 
 func Example() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {

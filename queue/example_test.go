@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 // servers starts embedded servers, so that the examples run anywhere: three masters for the lock,
 // and a store. Yours are redis://a:6379 and so on.
 func servers() (masters []string, store string, stop func()) {
-	all, stop := exampletest.Masters(4)
+	all, stop := redlocktest.Masters(4)
 	endpoints := all.Endpoints()
 	return endpoints[:3], endpoints[3], stop
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func Example() {
-	masters, stop := exampletest.Masters(5)
+	masters, stop := redlocktest.Masters(5)
 	defer stop()
 
 	locker, err := redlock.New(masters.Endpoints(), redlock.WithTTL(10*time.Second))
@@ -43,7 +43,7 @@ func Example() {
 
 // newLocker returns a Locker of three masters that vote, and a function that ends them all.
 func newLocker() (locker *redlock.Locker, ctx context.Context, end func()) {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
 		panic(err)
@@ -59,7 +59,7 @@ func newLocker() (locker *redlock.Locker, ctx context.Context, end func()) {
 }
 
 func ExampleLocker_TryLock() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
@@ -85,7 +85,7 @@ func ExampleLocker_TryLock() {
 }
 
 func ExampleQuorumError() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {
@@ -150,7 +150,7 @@ func ExampleWithMinHold() {
 }
 
 func ExampleNewFromNodes() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	var nodes []*pool.Node
 	for _, endpoint := range masters.Endpoints() {

@@ -8,12 +8,12 @@ import (
 	"github.com/hibiken/asynq"
 
 	redasynq "github.com/redquorum/redquorum/contrib/asynq"
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func Example() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/robfig/cron/v3"
 
 	redcron "github.com/redquorum/redquorum/contrib/cron"
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func Example() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	locker, err := redlock.New(masters.Endpoints())
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	redotel "github.com/redquorum/redquorum/contrib/otel"
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func Example() {
-	masters, stop := exampletest.Masters(3)
+	masters, stop := redlocktest.Masters(3)
 	defer stop()
 	// Your program has these already, with an exporter and a reader of its choice.
 	spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()

@@ -3,9 +3,9 @@
 package recipes
 
 import (
+	"context"
 	"time"
 
-	"github.com/redquorum/redquorum/internal/proof/exampletest"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
@@ -13,11 +13,24 @@ import (
 // masters starts the five masters of an example, and returns a function that makes the Locker of
 // one machine. Yours are made by redlock.New with redis://a:6379, redis://b:6379 and so on.
 func masters() (c *redlocktest.Cluster, machine func(opts ...redlock.Option) *redlock.Locker, stop func()) {
-	tb := new(exampletest.TB)
-	c = redlocktest.Start(tb, 5)
+	c, end := redlocktest.Masters(5)
+	var lockers []*redlock.Locker
 	machine = func(opts ...redlock.Option) *redlock.Locker {
 		patient := redlock.WithNodeTimeout(10 * time.Second) // for a busy test machine
-		return c.Locker(tb, append(opts, patient)...)
+		l, err := redlock.New(c.Endpoints(), append(opts, patient)...)
+		if err == nil {
+			err = l.Ready(context.Background())
+		}
+		if err != nil {
+			panic(err)
+		}
+		lockers = append(lockers, l)
+		return l
 	}
-	return c, machine, tb.End
+	return c, machine, func() {
+		for _, l := range lockers {
+			_ = l.Close() // a master may be away
+		}
+		end()
+	}
 }
