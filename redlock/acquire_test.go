@@ -17,12 +17,12 @@ import (
 
 func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithKeyPrefix("app:"), redlock.WithOwner(""))
-		lock := c.lock(l, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
-		c.unlock(lock)
+		l := c.Locker(redlock.WithKeyPrefix("app:"), redlock.WithOwner(""))
+		lock := c.Lock(l, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
+		c.Unlock(lock)
 		settle()
 		assert.Len(t, lock.Value(), 26, "128 bits in base32")
-		for _, server := range c.servers {
+		for _, server := range c.Servers {
 			var got [][]string
 			for _, command := range server.Commands() {
 				if !ofHandshake(command.Args) {
@@ -34,13 +34,13 @@ func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 			assert.Equal(t, "EVALSHA", got[1][0])
 			assert.Equal(t, []string{"1", "app:orders/42", lock.Value(), "350"}, got[1][2:])
 		}
-		again := c.lock(l, "orders/42", redlock.WithOwner("worker 7"))
+		again := c.Lock(l, "orders/42", redlock.WithOwner("worker 7"))
 		parts := strings.SplitN(again.Value(), "|", 3)
 		assert.Len(t, parts[0], len(lock.Value()))
 		assert.NotEqual(t, lock.Value(), parts[0], "each attempt has a fresh one")
-		assert.Equal(t, []string{fmt.Sprintf("@%d", c.clock.Wall().Unix()), "worker 7"}, parts[1:])
+		assert.Equal(t, []string{fmt.Sprintf("@%d", c.Clock.Wall().Unix()), "worker 7"}, parts[1:])
 		settle()
-		assert.Equal(t, []string{again.Value()}, uniq(c.holders("app:orders/42")))
+		assert.Equal(t, []string{again.Value()}, uniq(c.Holders("app:orders/42")))
 	})
 }
 
@@ -50,22 +50,22 @@ func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 	} {
 		for _, when := range []int{0, 10} {
 			runBubble(t, name, 5, func(t *testing.T, c *cluster) {
-				c.instantly()
+				c.Instantly()
 				if when == 0 {
-					c.each(fault, 1, 3)
+					c.Each(fault, 1, 3)
 				}
-				l, other := c.locker(), c.locker()
+				l, other := c.Locker(), c.Locker()
 				for i := range 20 {
 					if i == 10 && when == i {
 						synctest.Wait() // a late refused SET of other could split the next votes
-						c.each(fault, 1, 3)
+						c.Each(fault, 1, 3)
 					}
 					took := elapsed(func() {
-						lock := c.lock(l, "a")
+						lock := c.Lock(l, "a")
 						require.NoError(t, lock.Extend(ctx, 20*time.Second))
 						require.NoError(t, lock.Verify(ctx))
-						c.taken(other, "a") // the others refuse, and that decides
-						c.unlock(lock)
+						c.Taken(other, "a") // the others refuse, and that decides
+						c.Unlock(lock)
 					})
 					assert.Zero(t, took)
 				}
@@ -76,10 +76,10 @@ func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 
 func TestALockFailsWithinTheNodeTimeoutWhenAMajorityIsAway(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithNodeTimeout(150 * time.Millisecond))
-		c.servers[0].Kill()
-		c.servers[1].Stop()
-		c.servers[2].RefuseWith("READONLY You can't write against a read only replica.", "SET")
+		l := c.Locker(redlock.WithNodeTimeout(150 * time.Millisecond))
+		c.Servers[0].Kill()
+		c.Servers[1].Stop()
+		c.Servers[2].RefuseWith("READONLY You can't write against a read only replica.", "SET")
 		time.Sleep(time.Second)
 		var err error
 		took := elapsed(func() { _, err = l.TryLock(ctx, "a") })
@@ -98,9 +98,9 @@ func TestALockFailsWithinTheNodeTimeoutWhenAMajorityIsAway(t *testing.T) {
 		for _, words := range []string{"redis://node0:6379: ", "connection refused", "redis://node2:6379: READONLY You can't"} {
 			assert.ErrorContains(t, err, words)
 		}
-		c.leavesNothing(0) // the other nodes' grants are undone
-		c.servers[1].Continue()
-		c.leavesNothing(time.Second) // the late grant is undone too
+		c.LeavesNothing(0) // the other nodes' grants are undone
+		c.Servers[1].Continue()
+		c.LeavesNothing(time.Second) // the late grant is undone too
 	})
 }
 
@@ -111,14 +111,14 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory", "MISCONF Redis is configured to save RDB snapshots", "CLUSTERDOWN The cluster is down",
 	} {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			l := c.locker()
+			l := c.Locker()
 			fail := func(n *fakeredis.Node) { n.RefuseWith(words, "SET", "EVALSHA", "EVAL") }
 			if words == "WRONGTYPE" { // the servers' answers to the release tell such a key from a lock
 				fail = func(n *fakeredis.Node) { n.Do(t, "ZADD", "a", 1, "x") }
 			}
-			c.each(fail, 0, 1)
-			c.unlock(c.lock(l, "a")) // the other nodes decide
-			c.each(fail, 2)
+			c.Each(fail, 0, 1)
+			c.Unlock(c.Lock(l, "a")) // the other nodes decide
+			c.Each(fail, 2)
 			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.NotErrorIs(t, err, redlock.ErrTaken)
@@ -131,14 +131,14 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 func TestAMissingRightSaysWhoKnowsIt(t *testing.T) {
 	const hint = "(`redlock doctor` says what to allow)"
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		c.each(func(n *fakeredis.Node) {
+		l := c.Locker()
+		c.Each(func(n *fakeredis.Node) {
 			n.RefuseWith("ERR The user executing the script can't run this command or subcommand", "TIME")
 		})
 		_, err := l.TryLock(ctx, "a", redlock.WithFencing())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, hint)
-		c.each((*fakeredis.Node).Close)
+		c.Each((*fakeredis.Node).Close)
 		_, err = l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.NotContains(t, err.Error(), hint)
@@ -148,13 +148,13 @@ func TestAMissingRightSaysWhoKnowsIt(t *testing.T) {
 func TestALockNeedsAMajorityOfAnyNumberOfNodes(t *testing.T) {
 	for nodes, may := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 6: 2, 7: 3} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
-			l := c.locker()
+			l := c.Locker()
 			for i := range may {
-				c.servers[i].Kill()
+				c.Servers[i].Kill()
 			}
 			synctest.Wait()
-			c.unlock(c.lock(l, "a"))
-			c.servers[may].Kill()
+			c.Unlock(c.Lock(l, "a"))
+			c.Servers[may].Kill()
 			synctest.Wait()
 			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "%d of %d are away", may+1, nodes)
@@ -164,13 +164,13 @@ func TestALockNeedsAMajorityOfAnyNumberOfNodes(t *testing.T) {
 
 func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.instantly()
-		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
-		for i := range c.servers {
-			c.each(delaying(time.Duration(100*(i+1))*time.Millisecond, 0), i)
+		c.Instantly()
+		l := c.Locker(redlock.WithDrift(0.01, 2*time.Millisecond))
+		for i := range c.Servers {
+			c.Each(delaying(time.Duration(100*(i+1))*time.Millisecond, 0), i)
 		}
 		began := time.Now()
-		lock := c.lock(l, "a", redlock.WithTTL(10*time.Second))
+		lock := c.Lock(l, "a", redlock.WithTTL(10*time.Second))
 		assert.Equal(t, 200*time.Millisecond, time.Since(began), "the second of three decides")
 		assert.Equal(t, 10*time.Second-200*time.Millisecond-102*time.Millisecond, lock.Remaining())
 		assert.WithinDuration(t, began.Add(10*time.Second-102*time.Millisecond), lock.Until(), 0)
@@ -178,7 +178,7 @@ func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 		assert.Equal(t, 10*time.Second-102*time.Millisecond, time.Since(began), "exactly")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		for i := range 2 {
-			_, left, ok := c.servers[i].Get("a")
+			_, left, ok := c.Servers[i].Get("a")
 			assert.True(t, ok && left > 0, "every node that granted it still has it")
 		}
 	})
@@ -186,44 +186,44 @@ func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 
 func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.instantly()
-		l := c.locker()
-		c.each(delaying(0, 10*time.Millisecond))
+		c.Instantly()
+		l := c.Locker()
+		c.Each(delaying(0, 10*time.Millisecond))
 		// Between the SETs and their replies.
-		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(11 * time.Second) })
+		time.AfterFunc(5*time.Millisecond, func() { c.Clock.Suspend(11 * time.Second) })
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second), redlock.WithMinHold(time.Minute))
 		require.ErrorIs(t, err, redlock.ErrNoValidity)
-		c.leavesNothing(3 * time.Second)
+		c.LeavesNothing(3 * time.Second)
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		const least = time.Second - 12*time.Millisecond - 9*time.Millisecond
-		c.instantly()
-		l := c.locker(redlock.WithNodeTimeout(time.Second))
-		c.each(delaying(9*time.Millisecond, 0))
+		c.Instantly()
+		l := c.Locker(redlock.WithNodeTimeout(time.Second))
+		c.Each(delaying(9*time.Millisecond, 0))
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Millisecond))
 		require.ErrorIs(t, err, redlock.ErrNoValidity)
-		c.leavesNothing(18 * time.Millisecond)
+		c.LeavesNothing(18 * time.Millisecond)
 
 		_, err = l.TryLock(ctx, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(least))
 		require.ErrorIs(t, err, redlock.ErrNoValidity, "the remaining validity must exceed the minimum")
 		time.Sleep(20 * time.Millisecond)
-		lock := c.lock(l, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(least-1))
+		lock := c.Lock(l, "a", redlock.WithTTL(time.Second), redlock.WithMinValidity(least-1))
 		assert.Equal(t, least, lock.Remaining())
 	})
 }
 
 func TestReadyWaitsForAQuorum(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.servers[0].Kill()
-		c.servers[1].RefuseWith("NOAUTH Authentication required.")
-		l := c.locker()
-		err := l.Ready(c.within(time.Second))
+		c.Servers[0].Kill()
+		c.Servers[1].RefuseWith("NOAUTH Authentication required.")
+		l := c.Locker()
+		err := l.Ready(c.Within(time.Second))
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorContains(t, err, "redlock: no quorum: ready: 0 of 3 masters vote, 2 needed: ")
 		assert.ErrorContains(t, err, "redis://node0:6379: ")
 		assert.ErrorContains(t, err, "redis://node1:6379: pool: access denied: CLIENT: NOAUTH Authentication required.")
-		time.AfterFunc(time.Second, func() { c.servers[1].RefuseWith("") })
+		time.AfterFunc(time.Second, func() { c.Servers[1].RefuseWith("") })
 		took := elapsed(func() { require.NoError(t, l.Ready(ctx)) })
 		assert.GreaterOrEqual(t, took, time.Second)
 		assert.LessOrEqual(t, took, 2*time.Second)
@@ -237,17 +237,17 @@ func TestReadyWaitsForAQuorum(t *testing.T) {
 // A quorum has granted when the context ends, and the round that is under way then says no more.
 func TestALockThatIsCutShortBetweenTwoRoundsIsNotTaken(t *testing.T) {
 	apart := func(c *cluster) {
-		for i := range c.servers {
+		for i := range c.Servers {
 			for _, key := range []string{"a", "b", "s#1"} {
-				c.do(i, "SET", "redquorum:fence:"+key, time.Now().Add(time.Duration(i+1)*time.Second).UnixMicro())
+				c.Do(i, "SET", "redquorum:fence:"+key, time.Now().Add(time.Duration(i+1)*time.Second).UnixMicro())
 			}
 		}
 	}
 	cut := func(t *testing.T, c *cluster, l *redlock.Locker, op string, call func(ctx context.Context) error) {
 		t.Helper()
-		c.slow(200 * time.Microsecond)
-		c.each(delaying(0, time.Millisecond), 2) // with all three votes, a reader has its token after one round
-		err := call(c.within(300 * time.Microsecond))
+		c.Slow(200 * time.Microsecond)
+		c.Each(delaying(0, time.Millisecond), 2) // with all three votes, a reader has its token after one round
+		err := call(c.Within(300 * time.Microsecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
@@ -260,20 +260,20 @@ func TestALockThatIsCutShortBetweenTwoRoundsIsNotTaken(t *testing.T) {
 		time.Sleep(time.Second)
 	}
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l := c.locker()
+		l := c.Locker()
 		for _, call := range []call{k.try, k.wait} {
 			apart(c)
 			cut(t, c, l, "acquire", func(ctx context.Context) error { _, err := call(ctx, l, redlock.WithFencing()); return err })
 		}
 	})
 	runBubble(t, "adopted", 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		lock := c.lock(l, "a")
+		l := c.Locker()
+		lock := c.Lock(l, "a")
 		apart(c)
 		cut(t, c, l, "adopt", func(ctx context.Context) error {
 			_, err := l.Adopt(ctx, "a", lock.Value(), redlock.WithFencing())
 			return err
 		})
-		c.unlock(lock)
+		c.Unlock(lock)
 	})
 }

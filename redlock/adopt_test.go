@@ -18,7 +18,7 @@ import (
 // delayed makes each server slower than the one before it, by about one step of the timings
 // below.
 func (c *cluster) delayed() {
-	for i, s := range c.servers {
+	for i, s := range c.Servers {
 		d := time.Duration(300+100*i) * time.Microsecond
 		delaying(d, d)(s)
 	}
@@ -26,7 +26,7 @@ func (c *cluster) delayed() {
 
 // notes returns the adoption notes on all nodes.
 func (c *cluster) notes() (notes []string) {
-	for _, s := range c.servers {
+	for _, s := range c.Servers {
 		for _, key := range s.Keys() {
 			if strings.HasPrefix(key, "redquorum:adopt:") {
 				notes = append(notes, key)
@@ -63,7 +63,7 @@ type adoption struct {
 func ofThree(do func(*fakeredis.Node)) func(*adoption) {
 	return func(a *adoption) {
 		for i := range 3 {
-			do(a.servers[(i+a.k)%5])
+			do(a.Servers[(i+a.k)%5])
 		}
 	}
 }
@@ -71,17 +71,17 @@ func ofThree(do func(*fakeredis.Node)) func(*adoption) {
 // restarts ends an adoption as a node restarts.
 func restarts(kept bool) func(*adoption) {
 	return func(a *adoption) {
-		a.servers[a.k%5].Restart(kept)
+		a.Servers[a.k%5].Restart(kept)
 		a.cancel()
 	}
 }
 
-func closes(a *adoption)  { assert.NoError(a.t, a.adopter.Close()) }
+func closes(a *adoption)  { assert.NoError(a.T, a.adopter.Close()) }
 func cancels(a *adoption) { a.cancel() }
 
 // counterAhead makes the node's token larger than those of the others.
 func counterAhead(a *adoption) {
-	a.do(1, "SET", "redquorum:fence:a", a.clock.Wall().Add(time.Second).UnixMicro())
+	a.Do(1, "SET", "redquorum:fence:a", a.Clock.Wall().Add(time.Second).UnixMicro())
 }
 
 // ending is a way for an adoption to end before it stands.
@@ -142,10 +142,10 @@ func adoptions(t *testing.T, test func(t *testing.T, a *adoption)) {
 	t.Helper()
 	for k := 0; k < endTimings; k += endEvery() {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			holder := c.locker(redlock.WithTTL(10 * time.Second))
-			a := &adoption{cluster: c, k: k, adopter: c.locker(), third: c.locker()}
+			holder := c.Locker(redlock.WithTTL(10 * time.Second))
+			a := &adoption{cluster: c, k: k, adopter: c.Locker(), third: c.Locker()}
 			c.delayed()
-			a.old = c.lock(holder, "a")
+			a.old = c.Lock(holder, "a")
 			time.Sleep(100 * time.Millisecond)
 			test(t, a)
 		})
@@ -180,8 +180,8 @@ func (e *ending) check(t *testing.T, a *adoption) {
 	case failed == nil:
 		require.Error(t, holds, "%s: the next round tells the old holder", at)
 	case !e.ends:
-		require.NoError(t, holds, "%s: the old holder keeps its lock: %v, %v", at, failed, a.holders("a"))
-		for _, server := range a.servers {
+		require.NoError(t, holds, "%s: the old holder keeps its lock: %v, %v", at, failed, a.Holders("a"))
+		for _, server := range a.Servers {
 			_, left, _ := server.Get("a")
 			require.Less(t, left, 9*time.Second, "%s: it lives no longer than it would have", at)
 		}
@@ -193,7 +193,7 @@ func (e *ending) check(t *testing.T, a *adoption) {
 		require.NoError(t, lock.Unlock(ctx))
 	} else {
 		require.ErrorIs(t, err, redlock.ErrTaken, at)
-		require.True(t, holds == nil || adopted != nil && adopted.Err() == nil, "%s: held by nobody: %v", at, a.holders("a"))
+		require.True(t, holds == nil || adopted != nil && adopted.Err() == nil, "%s: held by nobody: %v", at, a.Holders("a"))
 	}
 	time.Sleep(time.Second)
 	require.Empty(t, a.notes(), at)
@@ -226,7 +226,7 @@ func checkAdoptionOfAdoption(t *testing.T, a *adoption, patience time.Duration, 
 	if releases {
 		go func() { endsOnly(a.old.Unlock(ctx)) }() // it may be adopted
 	}
-	swapped := slices.DeleteFunc(a.holders("a"), func(value string) bool { return value == "" || value == a.old.Value() })
+	swapped := slices.DeleteFunc(a.Holders("a"), func(value string) bool { return value == "" || value == a.old.Value() })
 	first := append(swapped, "no node has been asked yet")[0]
 	adopted, err := a.third.Adopt(few, "a", first)
 	failed := <-over
@@ -237,10 +237,10 @@ func checkAdoptionOfAdoption(t *testing.T, a *adoption, patience time.Duration, 
 		require.NoError(t, adopted.Verify(ctx))
 		require.Error(t, a.old.Verify(ctx))
 	case releases:
-		require.Equal(t, make([]string, 5), a.holders("a"), "after %v", after)
+		require.Equal(t, make([]string, 5), a.Holders("a"), "after %v", after)
 	default:
-		require.NoError(t, a.old.Verify(ctx), "after %v: %v, %v", after, err, a.holders("a"))
-		require.Equal(t, slices.Repeat([]string{a.old.Value()}, 5), a.holders("a"), "after %v", after)
+		require.NoError(t, a.old.Verify(ctx), "after %v: %v, %v", after, err, a.Holders("a"))
+		require.Equal(t, slices.Repeat([]string{a.old.Value()}, 5), a.Holders("a"), "after %v", after)
 	}
 	require.Empty(t, a.notes())
 }
@@ -248,8 +248,8 @@ func checkAdoptionOfAdoption(t *testing.T, a *adoption, patience time.Duration, 
 func TestAdoptTakesALockOver(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		opts := []redlock.Option{redlock.WithTTL(3 * time.Second), redlock.WithFencing()}
-		first, second := c.renewing(opts...), c.renewing(opts...)
-		old := c.lock(first, "a", redlock.WithOwner("a"))
+		first, second := c.Renewing(opts...), c.Renewing(opts...)
+		old := c.Lock(first, "a", redlock.WithOwner("a"))
 		settle()
 		_, err := second.Adopt(ctx, "a", "wrong")
 		require.ErrorIs(t, err, redlock.ErrLost)
@@ -260,7 +260,7 @@ func TestAdoptTakesALockOver(t *testing.T) {
 		assert.NotEqual(t, old.Value(), adopted.Value())
 		assert.Greater(t, adopted.Fence(), old.Fence(), "an adopter has a token of its own")
 		settle()
-		assert.Equal(t, []string{adopted.Value()}, uniq(c.holders("a")))
+		assert.Equal(t, []string{adopted.Value()}, uniq(c.Holders("a")))
 		took := elapsed(func() { <-old.Done() })
 		assert.LessOrEqual(t, took, time.Second, "the old holder learns of it at its next round")
 		require.ErrorIs(t, old.Err(), redlock.ErrLost)
@@ -269,18 +269,18 @@ func TestAdoptTakesALockOver(t *testing.T) {
 		require.NoError(t, adopted.Err(), "an adopted lock is renewed")
 		require.NoError(t, adopted.Unlock(ctx))
 		settle()
-		assert.Equal(t, []string{""}, uniq(c.holders("a")))
+		assert.Equal(t, []string{""}, uniq(c.Holders("a")))
 	})
 }
 
 // The old holder may believe in its lock until then, and nobody else may get it before.
 func TestAnAdoptionWithAShorterTTLEndsNoKeyEarlier(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		held := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
-		adopted, err := c.locker().Adopt(ctx, "a", held.Value(), redlock.WithTTL(time.Second))
+		held := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
+		adopted, err := c.Locker().Adopt(ctx, "a", held.Value(), redlock.WithTTL(time.Second))
 		require.NoError(t, err)
 		settle()
-		for _, server := range c.servers {
+		for _, server := range c.Servers {
 			value, left, _ := server.Get("a")
 			assert.Equal(t, adopted.Value(), value)
 			assert.Greater(t, left, 9*time.Second)
@@ -290,8 +290,8 @@ func TestAnAdoptionWithAShorterTTLEndsNoKeyEarlier(t *testing.T) {
 
 func TestAnAdoptionMayBeTheFirstCall(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a")
-		adopted, err := c.connecting().Adopt(ctx, "a", lock.Value())
+		lock := c.Lock(c.Locker(), "a")
+		adopted, err := c.Connecting().Adopt(ctx, "a", lock.Value())
 		require.NoError(t, err)
 		require.NoError(t, adopted.Unlock(ctx))
 	})
@@ -304,8 +304,8 @@ func TestALockThatIsReleasedWhileItsAdoptionFailsStaysFree(t *testing.T) {
 		if k.what == "reader" || k.what == "names" { // cannot be adopted as a whole
 			return
 		}
-		c.slow(200 * time.Microsecond)
-		l, heir := c.locker(redlock.WithTTL(time.Minute)), c.locker()
+		c.Slow(200 * time.Microsecond)
+		l, heir := c.Locker(redlock.WithTTL(time.Minute)), c.Locker()
 		lock := c.of(k, l)
 		failing, cancel := context.WithCancel(ctx)
 		adopted := make(chan error, 1)
@@ -317,23 +317,23 @@ func TestALockThatIsReleasedWhileItsAdoptionFailsStaysFree(t *testing.T) {
 		time.AfterFunc(10*time.Microsecond, cancel)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
 		require.Error(t, <-adopted)
-		c.leavesNothing(time.Second)
+		c.LeavesNothing(time.Second)
 	})
 }
 
 // The undo of a swap arrives in the last millisecond of the old holder's TTL.
 func TestAnAdoptionThatFailsLeavesTheOldHolderItsLastMillisecond(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l, heir := c.locker(redlock.WithDrift(0, 0), redlock.WithTTL(20*time.Millisecond)), c.locker(redlock.WithDrift(0, 0))
-		c.slow(time.Millisecond)
+		l, heir := c.Locker(redlock.WithDrift(0, 0), redlock.WithTTL(20*time.Millisecond)), c.Locker(redlock.WithDrift(0, 0))
+		c.Slow(time.Millisecond)
 		// Of a millisecond of the nodes, 0.4 ms are over. They take the lock at 0.9 ms.
-		time.Sleep(time.Millisecond - time.Duration(c.clock.Wall().UnixNano()%1e6) + 400*time.Microsecond)
-		old := c.lock(l, "a")
+		time.Sleep(time.Millisecond - time.Duration(c.Clock.Wall().UnixNano()%1e6) + 400*time.Microsecond)
+		old := c.Lock(l, "a")
 		time.Sleep(17300 * time.Microsecond)
 		_, err := heir.Adopt(ctx, "a", old.Value(), redlock.WithTTL(100*time.Millisecond), redlock.WithMinValidity(99*time.Millisecond))
 		require.ErrorIs(t, err, redlock.ErrNoValidity)
 		time.Sleep(600 * time.Microsecond)
 		require.NoError(t, old.Err())
-		assert.Equal(t, []string{old.Value()}, uniq(c.holders("a")))
+		assert.Equal(t, []string{old.Value()}, uniq(c.Holders("a")))
 	})
 }

@@ -50,20 +50,20 @@ func eachChoice(t *testing.T, nodes int, test func(t *testing.T, c *cluster, of 
 
 // chooses acquires one that must be free.
 func (c *cluster) chooses(of choice, l *redlock.Locker) *redlock.Lock {
-	c.t.Helper()
+	c.T.Helper()
 	lock, err := of.try(l)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	settle()
 	return lock
 }
 
 // allChosen holds all three, in the order of their names.
 func (c *cluster) allChosen(of choice, l *redlock.Locker) []*redlock.Lock {
-	c.t.Helper()
+	c.T.Helper()
 	locks := []*redlock.Lock{c.chooses(of, l), c.chooses(of, l), c.chooses(of, l)}
 	slices.SortFunc(locks, func(a, b *redlock.Lock) int { return strings.Compare(a.Name(), b.Name()) })
 	for i, lock := range locks {
-		require.Equal(c.t, of.names[i], lock.Name())
+		require.Equal(c.T, of.names[i], lock.Name())
 	}
 	return locks
 }
@@ -73,14 +73,14 @@ func (c *cluster) allChosen(of choice, l *redlock.Locker) []*redlock.Lock {
 func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
 	eachChoice(t, 3, func(t *testing.T, c *cluster, of choice) {
 		for i, name := range of.names {
-			c.set(name, "crashed", 5*time.Second, i)
+			c.Set(name, "crashed", 5*time.Second, i)
 		}
-		c.set("redquorum:permits:s", "3", time.Minute)
-		l := c.locker()
+		c.Set("redquorum:permits:s", "3", time.Minute)
+		l := c.Locker()
 		for range 3 {
 			lock, held := c.chooses(of, l), 0
 			for _, name := range of.names {
-				for _, value := range c.holders(name) {
+				for _, value := range c.Holders(name) {
 					if value == lock.Value() {
 						held++
 						assert.Equal(t, lock.Name(), name, "no other one")
@@ -92,37 +92,37 @@ func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
 		_, err := of.try(l)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, l.UnlockAll(ctx))
-		c.leavesNothing(6 * time.Second)
+		c.LeavesNothing(6 * time.Second)
 	})
 }
 
 // permits returns a semaphore of a Locker that does not renew its locks.
 func (c *cluster) permits(name string, n int, opts ...redlock.Option) *redlock.Semaphore {
-	c.t.Helper()
-	s, err := c.locker(opts...).Semaphore(name, n)
-	require.NoError(c.t, err)
+	c.T.Helper()
+	s, err := c.Locker(opts...).Semaphore(name, n)
+	require.NoError(c.T, err)
 	return s
 }
 
 // permit acquires a permit that must be free.
 func (c *cluster) permit(s *redlock.Semaphore, opts ...redlock.LockOption) *redlock.Lock {
-	c.t.Helper()
+	c.T.Helper()
 	lock, err := s.TryAcquire(ctx, opts...)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	return lock
 }
 
 // acquiring is a call of Acquire that waits.
 func (c *cluster) acquiring(s *redlock.Semaphore) <-chan *redlock.Lock {
-	c.t.Helper()
-	return c.queued(func() (*redlock.Lock, error) { return s.Acquire(ctx) })
+	c.T.Helper()
+	return c.Queued(func() (*redlock.Lock, error) { return s.Acquire(ctx) })
 }
 
 // numbered lets a node know a number of permits, because somebody holds one of them.
 func (c *cluster) numbered(n int, node int) {
-	c.t.Helper()
-	c.set(fmt.Sprint("s#", n), "somebody", time.Minute, node)
-	c.set("redquorum:permits:s", fmt.Sprint(n), 10*time.Minute, node)
+	c.T.Helper()
+	c.Set(fmt.Sprint("s#", n), "somebody", time.Minute, node)
+	c.Set("redquorum:permits:s", fmt.Sprint(n), 10*time.Minute, node)
 }
 
 // Per-node counting would let three in.
@@ -132,9 +132,9 @@ func TestClientsThatReachDifferentPairsOfNodesHoldNoMoreThanTheNumber(t *testing
 			held := 0
 			for away := range 3 {
 				s := c.permits("s", 2)
-				c.servers[away].Mute(true)
+				c.Servers[away].Mute(true)
 				lock, err := s.TryAcquire(ctx)
-				c.servers[away].Mute(false)
+				c.Servers[away].Mute(false)
 				settle()
 				switch {
 				case err == nil:
@@ -159,9 +159,9 @@ func TestAnotherNumberOfPermitsIsRefusedWhileOneIsHeld(t *testing.T) {
 			assert.NotErrorIs(t, err, redlock.ErrTaken)
 			assert.ErrorContains(t, err, `semaphore "s" has 2 permits at a quorum of nodes, not 5`)
 		}
-		c.unlock(lock)
+		c.Unlock(lock)
 		settle()
-		c.unlock(c.permit(s)) // nobody holds one
+		c.Unlock(c.permit(s)) // nobody holds one
 	})
 }
 
@@ -173,7 +173,7 @@ func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
 				c.numbered(permits, i)
 			}
 			s := c.permits("s", 1)
-			c.each(delaying(time.Millisecond, 0), slow)
+			c.Each(delaying(time.Millisecond, 0), slow)
 			_, err := s.TryAcquire(ctx)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		})
@@ -182,23 +182,23 @@ func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
 
 func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(time.Second))
+		l := c.Renewing(redlock.WithTTL(time.Second))
 		s, err := l.Semaphore("s", 2)
 		require.NoError(t, err)
-		lock, mutex := c.permit(s), c.lock(l, "m")
-		for i := range c.servers {
-			c.do(i, "PEXPIRE", "redquorum:permits:s", 10_000)
+		lock, mutex := c.permit(s), c.Lock(l, "m")
+		for i := range c.Servers {
+			c.Do(i, "PEXPIRE", "redquorum:permits:s", 10_000)
 		}
-		c.del(lock.Name(), 2) // set again by an extension
-		before := c.commands()
+		c.Del(lock.Name(), 2) // set again by an extension
+		before := c.Commands()
 		time.Sleep(20 * time.Second)
-		assert.Less(t, c.commands()-before, 2*3*60, "in the batches of the mutex")
+		assert.Less(t, c.Commands()-before, 2*3*60, "in the batches of the mutex")
 		require.NoError(t, lock.Verify(ctx))
 		require.NoError(t, mutex.Verify(ctx))
-		assert.Equal(t, []string{lock.Value()}, uniq(c.holders(lock.Name())))
-		assert.Equal(t, []string{"2"}, uniq(c.holders("redquorum:permits:s")))
+		assert.Equal(t, []string{lock.Value()}, uniq(c.Holders(lock.Name())))
+		assert.Equal(t, []string{"2"}, uniq(c.Holders("redquorum:permits:s")))
 		// A quorum that knows another number has forgotten that it gave this permit.
-		c.set("redquorum:permits:s", "7", 10*time.Minute, 0, 1)
+		c.Set("redquorum:permits:s", "7", 10*time.Minute, 0, 1)
 		require.ErrorIs(t, lock.Extend(ctx, time.Second), redlock.ErrLost)
 		require.NoError(t, mutex.Verify(ctx))
 	})
@@ -212,12 +212,12 @@ func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
 		"missed": func(n *fakeredis.Node) { n.Expire("s#1"); n.Expire("redquorum:permits:s") },
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-			l := c.renewing()
+			l := c.Renewing()
 			s, err := l.Semaphore("s", 1)
 			require.NoError(t, err)
 			wrong, permit := c.permits("s", 5), c.permit(s)
 			for _, node := range []int{2, 1} {
-				c.each(away, node)
+				c.Each(away, node)
 				for range 400 { // longer than a quarantine
 					_, err := wrong.TryAcquire(ctx)
 					require.Error(t, err)
@@ -226,9 +226,9 @@ func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
 				require.NoError(t, permit.Err())
 			}
 			time.Sleep(10 * time.Second)
-			assert.Equal(t, []string{"1"}, uniq(c.holders("redquorum:permits:s")))
-			assert.Equal(t, []string{permit.Value()}, uniq(c.holders("s#1")))
-			c.each(kill, 0)
+			assert.Equal(t, []string{"1"}, uniq(c.Holders("redquorum:permits:s")))
+			assert.Equal(t, []string{permit.Value()}, uniq(c.Holders("s#1")))
+			c.Each(kill, 0)
 			time.Sleep(time.Minute)
 			assert.NoError(t, permit.Err())
 		})
@@ -239,15 +239,15 @@ func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
 func TestPermitsAreHeldWhateverOthersWriteOverTheirNumber(t *testing.T) {
 	for _, what := range [][]any{{"SET", "x"}, {"SET", ""}, {"SET", 0}, {"SET", "-2"}, {"SET", "1e3"}, {"SET", 99999}, {"ZADD", 1, "2"}, nil} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			l := c.renewing(redlock.WithTTL(3 * time.Second))
+			l := c.Renewing(redlock.WithTTL(3 * time.Second))
 			s, err := l.Semaphore("s", 2)
 			require.NoError(t, err)
 			held, other := []*redlock.Lock{c.permit(s), c.permit(s)}, c.permits("s", 3)
 			for range 8 { // four times to live
-				for i := range c.servers {
-					c.do(i, "DEL", "redquorum:permits:s")
+				for i := range c.Servers {
+					c.Do(i, "DEL", "redquorum:permits:s")
 					if what != nil {
-						c.do(i, what[0].(string), append([]any{"redquorum:permits:s"}, what[1:]...)...)
+						c.Do(i, what[0].(string), append([]any{"redquorum:permits:s"}, what[1:]...)...)
 						_, err := other.TryAcquire(ctx)
 						require.Error(t, err)
 					}
@@ -257,7 +257,7 @@ func TestPermitsAreHeldWhateverOthersWriteOverTheirNumber(t *testing.T) {
 			for _, permit := range held {
 				require.NoError(t, permit.Verify(ctx), "%v", what)
 			}
-			assert.Equal(t, []string{"2"}, uniq(c.holders("redquorum:permits:s")), "%v", what)
+			assert.Equal(t, []string{"2"}, uniq(c.Holders("redquorum:permits:s")), "%v", what)
 		})
 	}
 }
@@ -266,7 +266,7 @@ func TestPermitsAreHeldWhateverOthersWriteOverTheirNumber(t *testing.T) {
 // alone.
 func TestAChoiceIsNotTakenByWhatIsNoLock(t *testing.T) {
 	eachChoice(t, 3, func(t *testing.T, c *cluster, of choice) {
-		l := c.renewing()
+		l := c.Renewing()
 		fails := func() {
 			_, err := of.try(l)
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -274,8 +274,8 @@ func TestAChoiceIsNotTakenByWhatIsNoLock(t *testing.T) {
 			require.ErrorContains(t, err, "WRONGTYPE")
 		}
 		spoil := func(name string) {
-			for i := range c.servers {
-				c.do(i, "ZADD", name, 1, "x")
+			for i := range c.Servers {
+				c.Do(i, "ZADD", name, 1, "x")
 			}
 		}
 		spoil(of.names[1])
@@ -284,14 +284,14 @@ func TestAChoiceIsNotTakenByWhatIsNoLock(t *testing.T) {
 		assert.ElementsMatch(t, []string{of.names[0], of.names[2]}, []string{first.Name(), second.Name()})
 		assert.Equal(t, before, l.Stats().SecondRounds)
 		fails() // others may release theirs, and this one stays
-		c.unlock(first, second)
+		c.Unlock(first, second)
 		settle()
 		spoil(of.names[0])
 		spoil(of.names[2])
 		fails()
 		for _, name := range of.names {
-			for i := range c.servers {
-				assert.Equal(t, []byte("1"), c.do(i, "ZSCORE", name, "x"))
+			for i := range c.Servers {
+				assert.Equal(t, []byte("1"), c.Do(i, "ZSCORE", name, "x"))
 			}
 		}
 	})
@@ -300,24 +300,24 @@ func TestAChoiceIsNotTakenByWhatIsNoLock(t *testing.T) {
 // Waiters for the other permits are on the list, and learn at the end why they got none.
 func TestAWaiterForAPermitIsServedBesideWhatIsNoLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		for i := range c.servers {
-			c.do(i, "ZADD", "s#1", 1, "x")
+		c.Slow(time.Millisecond)
+		for i := range c.Servers {
+			c.Do(i, "ZADD", "s#1", 1, "x")
 		}
 		s := c.permits("s", 2, rarely)
 		held := c.permit(s)
 		got := c.acquiring(s)
 		time.Sleep(time.Second)
 		began := time.Now()
-		c.unlock(held)
+		c.Unlock(held)
 		next := <-got
 		assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
-		c.unlock(next)
+		c.Unlock(next)
 		settle()
-		for i := range c.servers {
-			c.do(i, "ZADD", "s#2", 1, "x")
+		for i := range c.Servers {
+			c.Do(i, "ZADD", "s#2", 1, "x")
 		}
-		_, err := s.Acquire(c.within(time.Minute))
+		_, err := s.Acquire(c.Within(time.Minute))
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.NotErrorIs(t, err, redlock.ErrTaken)
 	})
@@ -327,19 +327,19 @@ func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		for _, lockers := range []int{1, 8} {
 			eachChoice(t, nodes, func(t *testing.T, c *cluster, of choice) {
-				c.slow(time.Millisecond)
+				c.Slow(time.Millisecond)
 				var all []*redlock.Locker
 				for range lockers {
-					all = append(all, c.locker(rarely))
+					all = append(all, c.Locker(rarely))
 				}
-				held := c.allChosen(of, c.locker())
+				held := c.allChosen(of, c.Locker())
 				var got []<-chan *redlock.Lock
 				for i := range 8 {
-					got = append(got, c.queued(func() (*redlock.Lock, error) { return of.wait(all[i%lockers]) }))
+					got = append(got, c.Queued(func() (*redlock.Lock, error) { return of.wait(all[i%lockers]) }))
 				}
 				for i := range got { // one of the three after the other
 					began := time.Now()
-					c.unlock(held[i%3])
+					c.Unlock(held[i%3])
 					held[i%3] = <-got[i]
 					assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
 					assert.Equal(t, of.names[i%3], held[i%3].Name())
@@ -349,8 +349,8 @@ func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
 					assert.Equal(t, []uint64{0, uint64(8 / lockers)}, []uint64{stats.Polls, stats.Waits})
 					assert.Zero(t, stats.Waiting)
 				}
-				c.unlock(held...)
-				c.leavesNothing(3*time.Minute + time.Second) // the life of the list
+				c.Unlock(held...)
+				c.LeavesNothing(3*time.Minute + time.Second) // the life of the list
 			})
 		}
 	}
@@ -360,7 +360,7 @@ func TestWaitersForPermitsAreServedInOrderAndWithoutPolling(t *testing.T) {
 func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.T) {
 	for other := range 3 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
+			c.Slow(time.Millisecond)
 			c.numbered(7, other)
 			lock := c.permit(c.permits("s", 1))
 			settle()
@@ -371,7 +371,7 @@ func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.
 			}
 			began := time.Now()
 			for range 3 {
-				c.unlock(lock)
+				c.Unlock(lock)
 				lock = <-got
 			}
 			assert.Less(t, time.Since(began), 3*time.Second)
@@ -381,7 +381,7 @@ func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.
 
 func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		for name, permits := range map[string]int{"": 1, string(make([]byte, 4092)): 1, "redquorum:s": 1, "a": 0, "b": -1, "c": 1025} {
 			_, err := l.Semaphore(name, permits)
 			require.ErrorIs(t, err, redlock.ErrInvalid, "%.10q %d", name, permits)
@@ -390,7 +390,7 @@ func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 		require.NoError(t, err, "the limits themselves are valid")
 		lock, err := s.TryAcquire(ctx)
 		require.NoError(t, err)
-		c.inspect(l, lock.Name())
+		c.Inspect(l, lock.Name())
 		var none context.Context
 		_, err = admin.Of(l).InspectSemaphore(none, "s")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -403,23 +403,23 @@ func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 // The waits for the names end in any order.
 func TestTheErrorOfLockAnyNamesWhatMatters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		holder, l := c.renewing(), c.locker()
+		holder, l := c.Renewing(), c.Locker()
 		for _, name := range threeNames {
-			c.lock(holder, name)
+			c.Lock(holder, name)
 		}
 		var failure *redlock.QuorumError
 		for range 10 {
-			_, err := l.LockAny(c.within(time.Second), threeNames)
+			_, err := l.LockAny(c.Within(time.Second), threeNames)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorAs(t, err, &failure)
 			assert.Equal(t, threeNames[0], failure.Name)
 		}
-		c.del(threeNames[1])
-		for i := range c.servers {
-			c.do(i, "ZADD", threeNames[1], 1, "no lock")
+		c.Del(threeNames[1])
+		for i := range c.Servers {
+			c.Do(i, "ZADD", threeNames[1], 1, "no lock")
 		}
-		_, err := l.LockAny(c.within(time.Second), threeNames)
+		_, err := l.LockAny(c.Within(time.Second), threeNames)
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, threeNames[1], failure.Name, "it is not taken")
 		require.NotErrorIs(t, err, redlock.ErrTaken)
@@ -429,9 +429,9 @@ func TestTheErrorOfLockAnyNamesWhatMatters(t *testing.T) {
 // The last refusal comes while an attempt that was won too late is given up.
 func TestALateRefusalMeetsAChoiceThatIsGivenUp(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.set("a", "somebody", time.Hour, 2)
-		c.set("b", "somebody", time.Hour, 2)
-		l := c.locker(redlock.WithDrift(0, 0))
+		c.Set("a", "somebody", time.Hour, 2)
+		c.Set("b", "somebody", time.Hour, 2)
+		l := c.Locker(redlock.WithDrift(0, 0))
 		attempts := 100
 		if raced {
 			attempts = 3000
@@ -446,22 +446,22 @@ func TestALateRefusalMeetsAChoiceThatIsGivenUp(t *testing.T) {
 
 func TestWhatAnEarlierRoundWasGivenIsGivenBackWhereTheLastOneFailed(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.set("a", "somebody", time.Minute, 1, 2, 3)
-		c.set("b", "somebody", time.Minute, 3)
-		l := c.locker()
-		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 1, 2)
-		time.AfterFunc(3*time.Millisecond, c.servers[0].Kill)
+		c.Set("a", "somebody", time.Minute, 1, 2, 3)
+		c.Set("b", "somebody", time.Minute, 3)
+		l := c.Locker()
+		c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), 1, 2)
+		time.AfterFunc(3*time.Millisecond, c.Servers[0].Kill)
 		lock, err := l.TryLockAny(ctx, []string{"a", "b"}, redlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
 		require.Equal(t, "b", lock.Name())
-		value, _, _ := c.servers[0].Get("a")
+		value, _, _ := c.Servers[0].Get("a")
 		require.Equal(t, lock.Value(), value)
 		settle()
 		require.NoError(t, lock.Unlock(ctx))
-		c.servers[0].Restart(true)
+		c.Servers[0].Restart(true)
 		time.Sleep(2 * time.Second)
 		settle()
-		value, _, _ = c.servers[0].Get("a")
+		value, _, _ = c.Servers[0].Get("a")
 		assert.Empty(t, value, "given back")
 	})
 }

@@ -24,12 +24,12 @@ func TestWhoIsToAddAMasterOfAnotherClusterEntersNone(t *testing.T) {
 	inYoungBubble(t, 4, func(t *testing.T, c *cluster) {
 		c.founded(3, 4)
 		l := c.among([]int{0, 1, 2}, redlock.WithQuarantine(redlock.QuarantineStrict))
-		require.Error(t, admin.Of(l).Cluster().Add(c.within(3*time.Second), endpoint(3)))
+		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), endpoint(3)))
 		assert.Empty(t, l.Stats().Cluster)
 		time.Sleep(3 * maxTTL)
 		other := c.among([]int{0, 1, 2})
-		c.unlock(c.lock(other, "x"))
-		c.lock(l, "a")
+		c.Unlock(c.Lock(other, "x"))
+		c.Lock(l, "a")
 		_, err := other.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 	})
@@ -53,9 +53,9 @@ func TestAMemberThatWasMetByAnotherNameComesHome(t *testing.T) {
 				if !running {
 					require.NoError(t, fleet.Close())
 				}
-				c.servers[0].Kill()
+				c.Servers[0].Kill()
 				time.Sleep(maxTTL / 4)
-				c.servers[0].Restart(false)
+				c.Servers[0].Restart(false)
 				alone := c.byAnotherName(list, redlock.WithoutRenewal())
 				_, _ = alone.TryLock(ctx, "b") //nolint:errcheck // either way
 				time.Sleep(2 * maxTTL)
@@ -79,7 +79,7 @@ func TestAMemberThatWasUsedAloneByAnotherNameStopsNobody(t *testing.T) {
 			if !running {
 				require.NoError(t, fleet.Close())
 			}
-			c.servers[1].Restart(false)
+			c.Servers[1].Restart(false)
 			alone := c.byAnotherName([]string{"other1:6379"}, redlock.WithoutRenewal())
 			_, _ = alone.TryLock(ctx, "b") //nolint:errcheck // either way
 			if !running {
@@ -100,14 +100,14 @@ func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
 			runCluster(t, fmt.Sprint(goes, at), 3, 1, func(t *testing.T, c *cluster) {
 				c.durable()
 				l := c.among([]int{0, 1, 2, 3})
-				copied := c.servers[3]
+				copied := c.Servers[3]
 				copied.Mute(true)
-				copied.ReplicateFrom(c.servers[0])
+				copied.ReplicateFrom(c.Servers[0])
 				time.Sleep(time.Second)
 				copied.Promote()
 				copied.Kill()
 				copied.Mute(false)
-				c.servers[0].Restart(false)
+				c.Servers[0].Restart(false)
 				time.Sleep(maxTTL - 2*time.Second + time.Duration(at)*400*time.Millisecond)
 				copied.Restart(true)
 				time.Sleep(4 * time.Second)
@@ -124,15 +124,15 @@ func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
 func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3, 4})
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 		c.founded(3, 5)
-		c.each((*fakeredis.Node).Disconnect, 3, 4)
+		c.Each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
-		c.each(kill, 3, 4)
+		c.Each(kill, 3, 4)
 		time.Sleep(time.Minute)
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 	})
 }
 
@@ -140,11 +140,11 @@ func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 func TestAConflictDoesNotEndWhileTheOtherClusterIsSlow(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3, 4})
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 		c.founded(3, 5)
-		c.each((*fakeredis.Node).Disconnect, 3, 4)
+		c.Each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
-		c.each(delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
+		c.Each(delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
 		for range 1000 {
 			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -178,10 +178,10 @@ func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
 			for i := range test.strays {
 				alone := c.among([]int{test.members + i})
 				time.Sleep(maxTTL + 2*time.Second)
-				c.unlock(c.lock(alone, "b"))
+				c.Unlock(c.Lock(alone, "b"))
 			}
 			for _, i := range test.away {
-				c.servers[i].Kill()
+				c.Servers[i].Kill()
 			}
 			time.Sleep(time.Minute)
 			later := c.among(test.list)
@@ -194,8 +194,8 @@ func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
 				}
 				require.NoError(t, err)
 				assert.Equal(t, "C", l.Stats().Cluster)
-				c.taken(c.among([]int{0, 1, 2, 3, 4}[:test.members]), "a")
-				c.unlock(lock)
+				c.Taken(c.among([]int{0, 1, 2, 3, 4}[:test.members]), "a")
+				c.Unlock(lock)
 			}
 			for i, at := range test.list {
 				if at >= test.members && !test.refused {
@@ -209,11 +209,11 @@ func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
 func TestAClusterBeginsAgainThoughAMemberHasTwoNames(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		c.grown()
-		c.each(empty, 0)
+		c.Each(empty, 0)
 		l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"})
 		c.heals(l)
 		require.Len(t, l.Stats().Nodes, 4)
-		c.each(empty, 0, 1, 2)
+		c.Each(empty, 0, 1, 2)
 		time.Sleep(5 * maxTTL)
 		_, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
@@ -224,10 +224,10 @@ func TestMembersChangeAfterClocksWereSetBack(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(2 * maxTTL)
-		c.servers[0].SetClock(-5*time.Hour, 1)
-		c.servers[1].SetClock(-5*time.Hour, 1)
+		c.Servers[0].SetClock(-5*time.Hour, 1)
+		c.Servers[1].SetClock(-5*time.Hour, 1)
 		c.change(l, add(3))
-		c.servers[3].SetClock(-5*time.Hour, 1)
+		c.Servers[3].SetClock(-5*time.Hour, 1)
 		c.change(l, remove(0))
 	})
 }
@@ -235,7 +235,7 @@ func TestMembersChangeAfterClocksWereSetBack(t *testing.T) {
 func TestAMasterOfAnotherDatabaseIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
-		err := addAs("redis://node3:6379/5")(admin.Of(l).Cluster(), c.within(2*time.Minute))
+		err := addAs("redis://node3:6379/5")(admin.Of(l).Cluster(), c.Within(2*time.Minute))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 	})
 }
@@ -246,17 +246,17 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 	runCluster(t, "change", 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(2 * maxTTL)
-		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
+		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
 		c.change(l, add(3))
 		time.Sleep(5 * maxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false))
 		require.ErrorContains(t, l.Stats().Nodes[3].Barred, "it was not added")
 	})
 	runCluster(t, "none known", 3, 0, func(t *testing.T, c *cluster) {
-		c.each(kill, 1, 2)
+		c.Each(kill, 1, 2)
 		l := c.among([]int{0, 1, 2})
-		require.Error(t, admin.Of(l).Cluster().Add(c.within(3*time.Second), "redis://typo:6379"))
-		c.each(restart, 1, 2)
+		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), "redis://typo:6379"))
+		c.Each(restart, 1, 2)
 		time.Sleep(8 * maxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false))
 	})
@@ -265,15 +265,15 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 // The node that is the same server notices when it connects again.
 func TestALossThatANodesTwinKnewIsNotCountedLater(t *testing.T) {
 	inCluster(t, 1, 0, func(t *testing.T, c *cluster) {
-		l := c.made([]string{endpoint(0), "redis://alias:6379"}, c.aliased(0, 0), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+		l := c.LockerOf([]string{endpoint(0), "redis://alias:6379"}, c.aliased(0, 0), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
 		settle()
-		c.unlock(c.lock(l, "x"))
-		c.servers[0].FlushAll()
+		c.Unlock(c.Lock(l, "x"))
+		c.Servers[0].FlushAll()
 		time.Sleep(5 * maxTTL)
-		lock := c.lock(l, "a")
+		lock := c.Lock(l, "a")
 		time.Sleep(2 * time.Second)
 		require.NoError(t, lock.Err())
-		c.servers[0].Disconnect()
+		c.Servers[0].Disconnect()
 		time.Sleep(2 * time.Second)
 		assert.NoError(t, lock.Err())
 	})
@@ -281,7 +281,7 @@ func TestALossThatANodesTwinKnewIsNotCountedLater(t *testing.T) {
 
 func TestWhatNoTimeChangesIsNamed(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		c.each(forbidding(pipeline.MemoryKey), 0)
+		c.Each(forbidding(pipeline.MemoryKey), 0)
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(10 * maxTTL)
 		why := l.Stats().Nodes[0].Barred
@@ -289,7 +289,7 @@ func TestWhatNoTimeChangesIsNamed(t *testing.T) {
 		assert.ErrorContains(t, why, "may not read or write redquorum:memory")
 	})
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.each(forbidding(membersKey), 0)
+		c.Each(forbidding(membersKey), 0)
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(3 * maxTTL)
 		assert.ErrorContains(t, l.Stats().Nodes[0].Barred, "may not read or write redquorum:members")

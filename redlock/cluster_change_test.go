@@ -23,8 +23,8 @@ import (
 
 // change makes a change that must be done within two minutes.
 func (c *cluster) change(l *redlock.Locker, change func(*admin.Cluster, context.Context) error) {
-	c.t.Helper()
-	require.NoError(c.t, change(admin.Of(l).Cluster(), c.within(2*time.Minute)))
+	c.T.Helper()
+	require.NoError(c.T, change(admin.Of(l).Cluster(), c.Within(2*time.Minute)))
 }
 
 // Changes of members.
@@ -55,7 +55,7 @@ func setMaxTTL(d time.Duration) change {
 
 // told counts the masters that were told a version, as their markers say.
 func (c *cluster) told(number int) (n int) {
-	for _, server := range c.servers {
+	for _, server := range c.Servers {
 		if marker, _, _ := server.Get(pipeline.MemoryKey); strings.Contains(marker, fmt.Sprintf(" version=%d.", number)) {
 			n++
 		}
@@ -68,12 +68,12 @@ func (c *cluster) told(number int) (n int) {
 func (c *cluster) under(l *redlock.Locker) (longest func() time.Duration) {
 	var stop atomic.Bool
 	most := make(chan time.Duration, 1)
-	c.calls.Go(func() {
+	c.Calls.Go(func() {
 		last, gap := time.Now(), time.Duration(0)
 		for !stop.Load() {
 			if lock, err := l.TryLock(ctx, "load"); err == nil {
 				gap, last = max(gap, time.Since(last)), time.Now()
-				assert.NoError(c.t, lock.Unlock(ctx))
+				assert.NoError(c.T, lock.Unlock(ctx))
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -86,9 +86,9 @@ func (c *cluster) under(l *redlock.Locker) (longest func() time.Duration) {
 // master has no vote that is about to have one again.
 func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
-		c.slow(2 * time.Millisecond)
+		c.Slow(2 * time.Millisecond)
 		short := redlock.WithTTL(3 * time.Second)
-		holder, waiter := c.listing([]int{0, 1, 2}, short), c.listing([]int{0, 1, 2}, short)
+		holder, waiter := c.Listing([]int{0, 1, 2}, short), c.Listing([]int{0, 1, 2}, short)
 		var barred atomic.Int32
 		longest := c.under(c.among([]int{1, 2, 0}, short, redlock.WithHooks(redlock.Hooks{Node: func(_ string, err error) {
 			if err != nil && !errors.Is(err, redlock.ErrNotMember) {
@@ -97,8 +97,8 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 		}})))
 		operator := c.among([]int{0, 1, 2})
 		time.Sleep(maxTTL + time.Second)
-		lock := c.lock(holder, "a")
-		next := c.waiting(waiter, "a")
+		lock := c.Lock(holder, "a")
+		next := c.Waiting(waiter, "a")
 		took := elapsed(func() {
 			for k, change := range []change{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
 				c.change(operator, change)
@@ -115,8 +115,8 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 		assert.Zero(t, barred.Load())
 		require.NoError(t, lock.Err())
 		assert.Empty(t, next)
-		c.unlock(lock)
-		c.unlock(<-next)
+		c.Unlock(lock)
+		c.Unlock(<-next)
 		require.ErrorIs(t, holder.Stats().Nodes[0].Barred, redlock.ErrNotMember)
 	})
 }
@@ -125,7 +125,7 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 // who was told, before a quorum of the new version was.
 func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
-		c.slow(2 * time.Millisecond)
+		c.Slow(2 * time.Millisecond)
 		operator, client := c.among([]int{0}), c.among([]int{0})
 		time.Sleep(maxTTL + time.Second)
 		longest := c.under(client)
@@ -140,21 +140,21 @@ func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
 func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
-		c.servers[0].Mute(true)
+		c.Servers[0].Mute(true)
 		time.Sleep(10 * time.Second)
-		err := add(3)(admin.Of(l).Cluster(), c.within(30*time.Second))
+		err := add(3)(admin.Of(l).Cluster(), c.Within(30*time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "only it can be removed now")
 		assert.Zero(t, c.told(2))
 		c.change(l, remove(0))
 		c.change(l, add(3))
 		assert.Equal(t, []string{"1", "2", "3"}, c.members(l))
-		c.servers[0].Mute(false)
+		c.Servers[0].Mute(false)
 		time.Sleep(10 * time.Second)
-		lock := c.lock(l, "a")
+		lock := c.Lock(l, "a")
 		_, err = c.among([]int{0}, redlock.WithoutDiscovery()).TryLock(ctx, "a")
 		require.Error(t, err, "the removed one believes that it is a member")
-		c.unlock(lock)
+		c.Unlock(lock)
 		c.change(l, add(0)) // it may come back
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
@@ -176,8 +176,8 @@ func (m mortal) Write(b []byte) (int, error) {
 // sparing makes connections of which nothing arrives at the masters that are dead to the client.
 func (c *cluster) sparing(dead []atomic.Bool) redlock.Option {
 	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := c.servers.Dial(ctx, network, address)
-		for i, e := range c.servers.Endpoints() {
+		conn, err := c.Servers.Dial(ctx, network, address)
+		for i, e := range c.Servers.Endpoints() {
 			if e == address && err == nil {
 				return mortal{conn, &dead[i]}, nil
 			}
@@ -195,10 +195,10 @@ func setAll(dead []atomic.Bool, to bool) {
 // dying makes a change by an operator that dies when a majority has accepted it; if one is set, the
 // first master is still told.
 func (c *cluster) dying(change change, one bool) {
-	c.t.Helper()
-	dead := make([]atomic.Bool, len(c.servers))
+	c.T.Helper()
+	dead := make([]atomic.Bool, len(c.Servers))
 	var accepted atomic.Int32
-	for i, server := range c.servers {
+	for i, server := range c.Servers {
 		server.OnChange(func(change fakeredis.Change) {
 			lines := strings.Split(change.New, "\n")
 			if change.Key != membersKey || len(lines) < 4 {
@@ -215,9 +215,9 @@ func (c *cluster) dying(change change, one bool) {
 		})
 	}
 	operator := c.among([]int{0, 1, 2}, c.sparing(dead))
-	require.Error(c.t, change(admin.Of(operator).Cluster(), c.within(30*time.Second)))
-	require.GreaterOrEqual(c.t, accepted.Load(), int32(2))
-	c.each(func(n *fakeredis.Node) { n.OnChange(nil) })
+	require.Error(c.T, change(admin.Of(operator).Cluster(), c.Within(30*time.Second)))
+	require.GreaterOrEqual(c.T, accepted.Load(), int32(2))
+	c.Each(func(n *fakeredis.Node) { n.OnChange(nil) })
 }
 
 // Two of three do not get the first request to accept: they are asked again before anybody is told.
@@ -225,17 +225,17 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		operator := c.among([]int{0, 1, 2})
 		time.Sleep(maxTTL + time.Second)
-		c.each(delaying(20*time.Millisecond, 0), 1, 2)
+		c.Each(delaying(20*time.Millisecond, 0), 1, 2)
 		var accepted [3]atomic.Bool
 		var lost atomic.Bool
-		for i, server := range c.servers[:3] {
+		for i, server := range c.Servers[:3] {
 			server.OnChange(func(change fakeredis.Change) {
 				lines := strings.Split(change.New, "\n")
 				switch {
 				case change.Key == membersKey && strings.HasPrefix(lines[1], "1.") && lines[3] != "-":
 					accepted[i].Store(true)
 					if i == 0 && !lost.Swap(true) {
-						time.AfterFunc(time.Millisecond, func() { c.each((*fakeredis.Node).Disconnect, 1, 2) })
+						time.AfterFunc(time.Millisecond, func() { c.Each((*fakeredis.Node).Disconnect, 1, 2) })
 					}
 				case strings.Contains(change.New, " version=2."):
 					assert.True(t, accepted[1].Load() || accepted[2].Load(), "a minority accepted what master %d is told", i)
@@ -243,7 +243,7 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 			})
 		}
 		c.change(operator, setMaxTTL(maxTTL/2))
-		c.each(func(n *fakeredis.Node) { n.OnChange(nil) })
+		c.Each(func(n *fakeredis.Node) { n.OnChange(nil) })
 		assert.Equal(t, 3, c.told(2))
 	})
 }
@@ -256,7 +256,7 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 		told    bool
 	}{"by the next operator": {3, false}, "by any client": {3, true}, "by any client, of two": {2, true}} {
 		runCluster(t, name, begun.members, 5-begun.members, func(t *testing.T, c *cluster) {
-			dead := make([]atomic.Bool, len(c.servers))
+			dead := make([]atomic.Bool, len(c.Servers))
 			l := c.among([]int{0, 1, 2}, c.sparing(dead))
 			setAll(dead, true)
 			c.dying(add(3), begun.told)
@@ -264,10 +264,10 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 			time.Sleep(10 * time.Second) // it connects again
 			if begun.told {
 				assert.Equal(t, begun.members+1, c.told(2))
-				c.unlock(c.lock(l, "a"))
+				c.Unlock(c.Lock(l, "a"))
 			} else {
 				assert.Zero(t, c.told(2))
-				c.unlock(c.lock(l, "a"))
+				c.Unlock(c.Lock(l, "a"))
 				c.change(l, setMaxTTL(maxTTL)) // which it is
 			}
 			assert.Equal(t, append([]string{"0", "1", "2"}[:begun.members], "3"), c.members(l))
@@ -286,13 +286,13 @@ func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 			c.dying(add(3), false)
 			l := c.among([]int{0, 1, 2})
 			if forgets {
-				c.servers[0].Restart(false)
+				c.Servers[0].Restart(false)
 				time.Sleep(2 * maxTTL)
-				c.servers[2].Mute(true) // of who accepted, only one is left that remembers
-				err := setMaxTTL(maxTTL)(admin.Of(l).Cluster(), c.within(5*time.Second))
+				c.Servers[2].Mute(true) // of who accepted, only one is left that remembers
+				err := setMaxTTL(maxTTL)(admin.Of(l).Cluster(), c.Within(5*time.Second))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
-				c.servers[2].Mute(false)
+				c.Servers[2].Mute(false)
 			}
 			c.change(l, add(4))
 			assert.Equal(t, 5, c.told(3))
@@ -304,13 +304,13 @@ func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 func TestOperatorsAtOnce(t *testing.T) {
 	for seed := range uint64(10) {
 		runCluster(t, fmt.Sprint(seed), 3, 2, func(t *testing.T, c *cluster) {
-			for i, server := range c.servers {
+			for i, server := range c.Servers {
 				server.DelayBetween(0, 5*time.Millisecond, seed+uint64(i))
 			}
 			var done []<-chan error
 			for _, change := range []change{add(3), add(4), remove(0)} {
 				l := c.among([]int{0, 1, 2})
-				done = append(done, c.ending(func() error { return change(admin.Of(l).Cluster(), c.within(2*time.Minute)) }))
+				done = append(done, c.Ending(func() error { return change(admin.Of(l).Cluster(), c.Within(2*time.Minute)) }))
 			}
 			for _, end := range done {
 				require.NoError(t, <-end)
@@ -330,7 +330,7 @@ func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		c.grown()
 		l := c.among([]int{0, 1, 2})
-		c.each(func(n *fakeredis.Node) { n.Restart(false) }, 0, 1)
+		c.Each(func(n *fakeredis.Node) { n.Restart(false) }, 0, 1)
 		time.Sleep(3 * maxTTL)
 		c.change(l, add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
@@ -340,30 +340,30 @@ func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
 // A client that slept through two changes reaches the removed master and one other.
 func TestAVoteUnderANewerVersionDoesNotCountUnderAnOlder(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		dead := make([]atomic.Bool, len(c.servers))
+		dead := make([]atomic.Bool, len(c.Servers))
 		slept := c.among([]int{0, 1, 2}, c.sparing(dead))
-		c.unlock(c.lock(slept, "a"))
+		c.Unlock(c.Lock(slept, "a"))
 		setAll(dead, true)
 		l := c.among([]int{0, 1, 2})
 		c.change(l, add(3))
 		c.change(l, remove(0))
-		c.servers[1].Mute(true)
-		lock := c.lock(l, "a")
-		c.servers[1].Mute(false)
+		c.Servers[1].Mute(true)
+		lock := c.Lock(l, "a")
+		c.Servers[1].Mute(false)
 		dead[0].Store(false)
 		dead[1].Store(false)
-		require.ErrorIs(t, slept.Ready(c.within(5*time.Second)), redlock.ErrNoQuorum)
+		require.ErrorIs(t, slept.Ready(c.Within(5*time.Second)), redlock.ErrNoQuorum)
 		_, err := slept.TryLock(ctx, "a")
 		require.Error(t, err, "two holders")
 		require.NoError(t, lock.Err())
-		c.unlock(lock)
+		c.Unlock(lock)
 	})
 }
 
 func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		holder := c.listing([]int{0, 1, 2}, redlock.WithTTL(maxTTL), redlock.WithMaxTTL(maxTTL))
-		lock := c.lock(holder, "a")
+		holder := c.Listing([]int{0, 1, 2}, redlock.WithTTL(maxTTL), redlock.WithMaxTTL(maxTTL))
+		lock := c.Lock(holder, "a")
 		operator := c.among([]int{0, 1, 2})
 		c.change(operator, setMaxTTL(maxTTL/2))
 		c.change(operator, setMaxTTL(maxTTL/4))
@@ -377,7 +377,7 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		c.change(l, add(3))
-		c.each(empty, 3)
+		c.Each(empty, 3)
 		time.Sleep(time.Second)
 		again, cancel := context.WithTimeout(ctx, 2*maxTTL)
 		defer cancel()
@@ -391,7 +391,7 @@ func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3})
 		c.change(l, remove(3))
-		c.servers[3].FlushAll()
+		c.Servers[3].FlushAll()
 		c.change(l, add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
@@ -401,13 +401,13 @@ func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3})
-		c.servers[3].Kill()
+		c.Servers[3].Kill()
 		c.change(l, remove(3))
 		time.Sleep(2 * maxTTL)
 		ofRegister := func(args []string) bool { return slices.Contains(args, membersKey) }
-		before := c.count(ofRegister)
+		before := c.Count(ofRegister)
 		time.Sleep(time.Minute)
-		assert.Equal(t, before, c.count(ofRegister))
+		assert.Equal(t, before, c.Count(ofRegister))
 	})
 }
 
@@ -417,10 +417,10 @@ func TestACandidateStaysOneWhileItWaits(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l, other := c.among([]int{0, 1, 2}), c.among([]int{2, 0, 3, 1})
 		c.change(l, setMaxTTL(2*maxTTL))
-		added := c.ending(func() error { return add(3)(admin.Of(l).Cluster(), c.within(2*time.Minute)) })
+		added := c.Ending(func() error { return add(3)(admin.Of(l).Cluster(), c.Within(2*time.Minute)) })
 		time.Sleep(time.Second)
 		c.change(other, setMaxTTL(2*maxTTL)) // which it is
-		require.ErrorIs(t, add(3)(admin.Of(other).Cluster(), c.within(time.Second)), context.DeadlineExceeded)
+		require.ErrorIs(t, add(3)(admin.Of(other).Cluster(), c.Within(time.Second)), context.DeadlineExceeded)
 		require.NoError(t, <-added)
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		assert.Equal(t, 4, c.told(3))
@@ -430,10 +430,10 @@ func TestACandidateStaysOneWhileItWaits(t *testing.T) {
 // The second operator reaches the master only when it has become a member, which it does not know.
 func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		dead := make([]atomic.Bool, len(c.servers))
+		dead := make([]atomic.Bool, len(c.Servers))
 		dead[3].Store(true)
 		late := c.among([]int{0, 1, 2}, c.sparing(dead))
-		done := c.ending(func() error { return add(3)(admin.Of(late).Cluster(), c.within(2*time.Minute)) })
+		done := c.Ending(func() error { return add(3)(admin.Of(late).Cluster(), c.Within(2*time.Minute)) })
 		time.Sleep(time.Second)
 		l := c.among([]int{0, 1, 2})
 		c.change(l, add(3))
@@ -449,7 +449,7 @@ func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testin
 	for name, keys := range map[string]bool{"with its keys": true, "empty": false} {
 		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
 			c.dying(add(3), false)
-			c.servers[3].Restart(keys)
+			c.Servers[3].Restart(keys)
 			l := c.among([]int{0, 1, 2, 3})
 			time.Sleep(2 * time.Second)
 			c.change(l, add(3))
@@ -464,30 +464,30 @@ func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testin
 func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		c.grown()
-		dead := make([]atomic.Bool, len(c.servers))
+		dead := make([]atomic.Bool, len(c.Servers))
 		list := func(which ...int) *redlock.Locker {
 			return c.among(which, c.sparing(dead), redlock.WithMaxTTL(time.Hour))
 		}
 		operator, l := list(0, 1, 2), list(0, 1, 2)
-		c.servers[2].OnChange(func(fakeredis.Change) { dead[2].Store(true) }) // it is asked nothing more
-		require.Error(t, setMaxTTL(3*maxTTL)(admin.Of(operator).Cluster(), c.within(5*time.Second)))
+		c.Servers[2].OnChange(func(fakeredis.Change) { dead[2].Store(true) }) // it is asked nothing more
+		require.Error(t, setMaxTTL(3*maxTTL)(admin.Of(operator).Cluster(), c.Within(5*time.Second)))
 		assert.Equal(t, 2, c.told(2))
 		longer := redlock.WithTTL(3 * maxTTL)
 		for _, l := range []*redlock.Locker{l, list(0, 1)} {
 			_, err := l.TryLock(ctx, "a", longer)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 			require.ErrorContains(t, err, "maximum of 10s, until all its members answer and know the new one of 30s")
-			c.unlock(c.lock(l, "a"))
+			c.Unlock(c.Lock(l, "a"))
 		}
-		c.servers[2].OnChange(nil)
+		c.Servers[2].OnChange(nil)
 		dead[2].Store(false)
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, 3, c.told(2))
-		c.unlock(c.lock(l, "a", longer))
+		c.Unlock(c.Lock(l, "a", longer))
 		for _, later := range []int{0, 1, 2} { // a client that begins now needs all, and waits for the last one
-			c.each(delaying(5*time.Millisecond, 5*time.Millisecond), later)
-			c.unlock(c.lock(list(later, (later+1)%3, (later+2)%3), "a", longer))
-			c.each(delaying(0, 0), later)
+			c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), later)
+			c.Unlock(c.Lock(list(later, (later+1)%3, (later+2)%3), "a", longer))
+			c.Each(delaying(0, 0), later)
 		}
 	})
 }

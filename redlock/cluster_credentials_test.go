@@ -17,7 +17,7 @@ import (
 
 // heardPassword returns the nodes that were sent a password.
 func (c *cluster) heardPassword() (nodes []int) {
-	for i, server := range c.servers {
+	for i, server := range c.Servers {
 		if slices.ContainsFunc(server.Commands(), func(cmd fakeredis.Command) bool { return cmd.Args[0] == "AUTH" }) {
 			nodes = append(nodes, i)
 		}
@@ -38,7 +38,7 @@ func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
 		"not to look": {[]redlock.Option{redlock.WithoutDiscovery(), redlock.WithMemberCredentials()}, []int{0, 1}},
 	} {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
-			l := c.made(list, append(test.opts, redlock.WithMaxTTL(maxTTL))...)
+			l := c.LockerOf(list, append(test.opts, redlock.WithMaxTTL(maxTTL))...)
 			time.Sleep(10 * time.Second)
 			assert.Equal(t, test.heard, c.heardPassword())
 			require.NoError(t, l.Ready(ctx), "a majority is listed")
@@ -49,9 +49,9 @@ func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
 			require.Len(t, nodes, 3)
 			assert.Equal(t, pool.Down, nodes[2].State)
 			require.ErrorIs(t, nodes[2].Err, pool.ErrUntrusted)
-			c.servers[1].Kill()
+			c.Servers[1].Kill()
 			time.Sleep(10 * time.Second)
-			err := l.Ready(c.within(time.Second))
+			err := l.Ready(c.Within(time.Second))
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "it counts as silent")
 			require.ErrorIs(t, err, pool.ErrUntrusted)
 		})
@@ -62,27 +62,27 @@ func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
 func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		list := []string{"redis://default:secret@node0", "redis://default:secret@node1", "redis://default:secret@node2"}
-		operator, l := c.made(list, redlock.WithMaxTTL(maxTTL)), c.made(list, redlock.WithMaxTTL(maxTTL))
+		operator, l := c.LockerOf(list, redlock.WithMaxTTL(maxTTL)), c.LockerOf(list, redlock.WithMaxTTL(maxTTL))
 		time.Sleep(2 * maxTTL)
-		require.NoError(t, admin.Of(operator).Cluster().Add(c.within(time.Minute), "redis://node3"))
+		require.NoError(t, admin.Of(operator).Cluster().Add(c.Within(time.Minute), "redis://node3"))
 		assert.Equal(t, []int{0, 1, 2, 3}, c.heardPassword())
-		_, err := l.Lock(c.within(time.Second), "a")
+		_, err := l.Lock(c.Within(time.Second), "a")
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		require.Len(t, l.Stats().Nodes, 4)
 		require.ErrorIs(t, l.Stats().Nodes[3].Err, pool.ErrUntrusted)
 
 		// Another one that has not named it says why it can change nothing, and may name it.
-		err = admin.Of(l).Cluster().SetMaxTTL(c.within(10*time.Second), maxTTL/2)
+		err = admin.Of(l).Cluster().SetMaxTTL(c.Within(10*time.Second), maxTTL/2)
 		require.ErrorContains(t, err, pool.ErrUntrusted.Error())
-		require.NoError(t, admin.Of(l).Cluster().Add(c.within(time.Minute), "redis://node3"))
+		require.NoError(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), "redis://node3"))
 		assert.Equal(t, pool.Up, l.Stats().Nodes[3].State)
 	})
 }
 
 func TestAListWithTLSNamesNoMemberWithout(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.made([]string{"rediss://default:secret@node0", "redis://node1", "redis://node2"}, redlock.WithMaxTTL(maxTTL))
-		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.within(time.Minute), "redis://node0:7000"), redlock.ErrInvalid)
+		l := c.LockerOf([]string{"rediss://default:secret@node0", "redis://node1", "redis://node2"}, redlock.WithMaxTTL(maxTTL))
+		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), "redis://node0:7000"), redlock.ErrInvalid)
 	})
 }

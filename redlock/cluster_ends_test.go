@@ -61,11 +61,11 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 
 // What may be wrong with masters while they are asked.
 var wrongs = map[string]func(*cluster){
-	"one silent": func(c *cluster) { c.each(stop, 2) },
-	"all silent": func(c *cluster) { c.each(stop) },
-	"all slow":   func(c *cluster) { c.slow(700 * time.Millisecond) },
-	"one down":   func(c *cluster) { c.each(kill, 2); time.Sleep(time.Second) },
-	"all down":   func(c *cluster) { c.each(kill); time.Sleep(time.Second) },
+	"one silent": func(c *cluster) { c.Each(stop, 2) },
+	"all silent": func(c *cluster) { c.Each(stop) },
+	"all slow":   func(c *cluster) { c.Slow(700 * time.Millisecond) },
+	"one down":   func(c *cluster) { c.Each(kill, 2); time.Sleep(time.Second) },
+	"all down":   func(c *cluster) { c.Each(kill); time.Sleep(time.Second) },
 }
 
 // eachOperation runs a test for each call and each state of three masters; a spare one may be
@@ -79,7 +79,7 @@ func eachOperation(t *testing.T, test func(c *cluster, l *redlock.Locker, call f
 				time.Sleep(3 * maxTTL) // changes need not wait
 				wrong(c)
 				test(c, l, func(ctx context.Context) error { return operation(l, ctx) })
-				c.each(resume)
+				c.Each(resume)
 			})
 		}
 	}
@@ -92,42 +92,42 @@ func TestAnOperationDoesNotBeginWithAContextThatEnded(t *testing.T) {
 		before := slices.Clone(c.places())
 		began := time.Now()
 		err := call(ended)
-		assert.Less(c.t, time.Since(began), time.Millisecond)
-		require.ErrorIs(c.t, err, context.Canceled)
-		require.ErrorContains(c.t, err, "enough")
-		assert.Equal(c.t, before, c.places())
+		assert.Less(c.T, time.Since(began), time.Millisecond)
+		require.ErrorIs(c.T, err, context.Canceled)
+		require.ErrorContains(c.T, err, "enough")
+		assert.Equal(c.T, before, c.places())
 	})
 }
 
 func TestAnOperationEndsWithItsContext(t *testing.T) {
 	eachOperation(t, func(c *cluster, _ *redlock.Locker, call func(context.Context) error) {
 		began := time.Now()
-		err := call(c.within(300 * time.Millisecond))
-		assert.LessOrEqual(c.t, time.Since(began), 301*time.Millisecond)
+		err := call(c.Within(300 * time.Millisecond))
+		assert.LessOrEqual(c.T, time.Since(began), 301*time.Millisecond)
 		if time.Since(began) >= 300*time.Millisecond {
-			assert.True(c.t, err == nil || errors.Is(err, context.DeadlineExceeded), "%v", err)
+			assert.True(c.T, err == nil || errors.Is(err, context.DeadlineExceeded), "%v", err)
 		}
 	})
 }
 
 func TestAnOperationEndsWithItsLocker(t *testing.T) {
 	eachOperation(t, func(c *cluster, l *redlock.Locker, call func(context.Context) error) {
-		done := c.ending(func() error { return call(ctx) })
+		done := c.Ending(func() error { return call(ctx) })
 		time.Sleep(300 * time.Millisecond)
 		under := len(done) == 0
 		began := time.Now()
-		require.NoError(c.t, l.Close())
-		assert.Less(c.t, time.Since(began), time.Millisecond)
+		require.NoError(c.T, l.Close())
+		assert.Less(c.T, time.Since(began), time.Millisecond)
 		if err := <-done; under {
-			require.ErrorIs(c.t, err, redlock.ErrClosed)
+			require.ErrorIs(c.T, err, redlock.ErrClosed)
 		}
-		require.ErrorIs(c.t, call(ctx), redlock.ErrClosed)
+		require.ErrorIs(c.T, call(ctx), redlock.ErrClosed)
 	})
 }
 
 // places returns the markers and registers of all masters.
 func (c *cluster) places() (texts []string) {
-	for _, server := range c.servers {
+	for _, server := range c.Servers {
 		for _, key := range []string{pipeline.MemoryKey, membersKey} {
 			text, _, _ := server.Get(key)
 			texts = append(texts, text)
@@ -142,10 +142,10 @@ func TestCloseEndsAllThatConcernsMembers(t *testing.T) {
 		for _, cut := range []bool{false, true} {
 			t.Run(fmt.Sprint(at, cut), func(t *testing.T) {
 				inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-					c.slow(200 * time.Millisecond)
+					c.Slow(200 * time.Millisecond)
 					var nodes []*pool.Node
-					for _, endpoint := range c.servers.Endpoints() {
-						node, err := pool.NewNode("redis://"+endpoint, pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+					for _, endpoint := range c.Servers.Endpoints() {
+						node, err := pool.NewNode("redis://"+endpoint, pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 						require.NoError(t, err)
 						defer node.Close()
 						nodes = append(nodes, node)
@@ -154,15 +154,15 @@ func TestCloseEndsAllThatConcernsMembers(t *testing.T) {
 					require.NoError(t, err)
 					time.Sleep(time.Duration(50*at) * time.Millisecond)
 					if cut { // what is asked now waits for a connection
-						c.servers[1].Disconnect()
+						c.Servers[1].Disconnect()
 						time.Sleep(100 * time.Millisecond)
 					}
 					require.NoError(t, l.Close())
 					stacks := make([]byte, 1<<20)
 					assert.NotContains(t, string(stacks[:runtime.Stack(stacks, true)]), "members.(*Membership)")
-					closed := c.clock.Now()
+					closed := c.Clock.Now()
 					time.Sleep(5 * time.Second)
-					for i, server := range c.servers {
+					for i, server := range c.Servers {
 						for _, cmd := range server.Commands() {
 							sent := cmd.At.Add(-100 * time.Millisecond)
 							late := sent > closed && len(cmd.Args) > 3 && strings.HasPrefix(cmd.Args[0], "EVAL") && cmd.Args[3] == pipeline.MemoryKey

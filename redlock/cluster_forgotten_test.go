@@ -33,19 +33,19 @@ func list(name string, members ...int) string {
 func (c *cluster) tell(list string, which ...int) {
 	version, _, _ := strings.Cut(list, " ")
 	for _, i := range which {
-		c.admit(i, maxTTL)
-		marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
-		c.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, "1.first", version, 1))
-		c.do(i, "SET", membersKey, fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.clock.Wall().UnixMilli(), list))
+		c.Admit(i, maxTTL)
+		marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
+		c.Do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, "1.first", version, 1))
+		c.Do(i, "SET", membersKey, fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.Clock.Wall().UnixMilli(), list))
 	}
 }
 
 // accept makes members accept a list under a ballot that is over.
 func (c *cluster) accept(list string, which ...int) {
 	for _, i := range which {
-		text, _, _ := c.servers[i].Get(membersKey)
+		text, _, _ := c.Servers[i].Get(membersKey)
 		lines := strings.Split(text, "\n")
-		c.do(i, "SET", membersKey, strings.Join([]string{lines[0], lines[1], "1.ballot 1", "1.ballot " + list, "learned"}, "\n"))
+		c.Do(i, "SET", membersKey, strings.Join([]string{lines[0], lines[1], "1.ballot 1", "1.ballot " + list, "learned"}, "\n"))
 	}
 }
 
@@ -72,13 +72,13 @@ func TestNobodyIsToldAnotherVersionThanTheMajorityAccepted(t *testing.T) {
 				if !since {
 					c.accept(list("forgotten", 0, 1, 2, 3, 4), 0)
 				}
-				lock := c.lock(c.among([]int{1, 2, 5}, redlock.WithoutDiscovery()), "a")
+				lock := c.Lock(c.among([]int{1, 2, 5}, redlock.WithoutDiscovery()), "a")
 				other := c.among([]int{0, 3, 4}, redlock.WithoutDiscovery())
 				time.Sleep(3 * time.Second)
 				_, err := other.TryLock(ctx, "a")
 				require.Error(t, err, "two holders")
 				require.NoError(t, lock.Err())
-				c.unlock(lock)
+				c.Unlock(lock)
 				c.among([]int{0, 1, 2, 3, 4, 5})
 				time.Sleep(3 * time.Second)
 				assert.Equal(t, 6, c.told(2))
@@ -101,7 +101,7 @@ func (s slow) Write(b []byte) (int, error) {
 func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 	forgotten(t, func(t *testing.T, c *cluster, since string) {
 		var promised atomic.Int32
-		for _, server := range c.servers[:3] {
+		for _, server := range c.Servers[:3] {
 			server.OnChange(func(change fakeredis.Change) {
 				if change.Key != membersKey || strings.Contains(change.New, "\n1.ballot 1\n") || promised.Add(1) != 3 {
 					return
@@ -109,9 +109,9 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 				time.AfterFunc(time.Millisecond, func() { c.tell(since, 1, 2, 5) })
 			})
 		}
-		c.connecting(redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithPool(pool.WithDialer(
+		c.Connecting(redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithPool(pool.WithDialer(
 			func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := c.servers.Dial(ctx, network, address)
+				conn, err := c.Servers.Dial(ctx, network, address)
 				return slow{conn}, err
 			})))
 		for range 3000 {
@@ -131,7 +131,7 @@ func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 		c.dying(add(3), true)
 		c.among([]int{1, 2}, redlock.WithoutDiscovery())
 		for i := range 2 {
-			c.servers[1+i].Restart(false)
+			c.Servers[1+i].Restart(false)
 			time.Sleep(2 * maxTTL)
 		}
 		assert.Equal(t, 1, c.told(2))
@@ -145,15 +145,15 @@ func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 func TestMastersRejoinAtAVersionThatOnlyOneRemembers(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		c.grown()
-		dead := make([]atomic.Bool, len(c.servers))
+		dead := make([]atomic.Bool, len(c.Servers))
 		l := c.among([]int{0, 1, 2}, c.sparing(dead))
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 		setAll(dead, true)
 		c.dying(add(3), true)
-		c.each(empty, 1, 2)
+		c.Each(empty, 1, 2)
 		setAll(dead, false)
 		time.Sleep(3 * maxTTL)
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -169,20 +169,20 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 		runCluster(t, fmt.Sprint(how), 3, 1, func(t *testing.T, c *cluster) {
 			c.grown()
 			l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
-			c.servers[3].ReplicateFrom(c.servers[0])
+			c.Servers[3].ReplicateFrom(c.Servers[0])
 			time.Sleep(time.Second)
-			c.servers[3].Promote()
+			c.Servers[3].Promote()
 			time.Sleep(time.Second)
-			c.each(empty, 0)
+			c.Each(empty, 0)
 			time.Sleep(time.Second)
-			if marker, _, _ := c.servers[3].Get(pipeline.MemoryKey); how.later {
-				c.do(3, "SET", pipeline.MemoryKey, marker+" life=2")
+			if marker, _, _ := c.Servers[3].Get(pipeline.MemoryKey); how.later {
+				c.Do(3, "SET", pipeline.MemoryKey, marker+" life=2")
 			}
 			if how.away {
-				c.servers[0].Kill()
+				c.Servers[0].Kill()
 				time.Sleep(5 * maxTTL)
 				assert.Equal(t, 2, c.told(1), "nobody takes its place")
-				c.servers[0].Restart(true)
+				c.Servers[0].Restart(true)
 			}
 			time.Sleep(5 * maxTTL)
 			c.heals(l)
@@ -198,10 +198,10 @@ func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
 		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 1, func(t *testing.T, c *cluster) {
 			c.durable()
 			held := c.lockWithout(0, c.among([]int{0, 1, 2}), redlock.WithTTL(maxTTL))
-			c.servers[3].ReplicateFrom(c.servers[1])
-			c.servers[3].Promote()
-			c.del("a", 3) // it is not the lock that keeps others out
-			c.servers[3].Restart(true)
+			c.Servers[3].ReplicateFrom(c.Servers[1])
+			c.Servers[3].Promote()
+			c.Del("a", 3) // it is not the lock that keeps others out
+			c.Servers[3].Restart(true)
 			b := c.among([]int{0, 3}, discovering(discovery)...)
 			time.Sleep(time.Second)
 			c.refused(held, b)
@@ -214,7 +214,7 @@ func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
 		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 0, func(t *testing.T, c *cluster) {
 			c.durable()
-			c.servers[0].Restart(true)
+			c.Servers[0].Restart(true)
 			l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, discovering(discovery)...)
 			time.Sleep(2 * time.Second)
 			assert.Equal(t, discovery, l.Stats().Nodes[0].Barred == nil)
@@ -227,13 +227,13 @@ func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 func TestAClusterBeginsAgainWhateverItsMastersForgot(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
-		c.each(empty, 0, 1, 2)
+		c.Each(empty, 0, 1, 2)
 		time.Sleep(time.Second)
-		marker, _, _ := c.servers[2].Get(pipeline.MemoryKey)
+		marker, _, _ := c.Servers[2].Get(pipeline.MemoryKey)
 		require.Contains(t, marker, " cluster=C ")
-		c.do(2, "SET", pipeline.MemoryKey, strings.Replace(marker, " cluster=C ", " cluster=D ", 1))
+		c.Do(2, "SET", pipeline.MemoryKey, strings.Replace(marker, " cluster=C ", " cluster=D ", 1))
 		time.Sleep(3 * maxTTL)
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 	})
 }
 
@@ -241,25 +241,25 @@ func TestAClusterBeginsAgainWhateverItsMastersForgot(t *testing.T) {
 func TestMastersThatWereLeftBehindAreSetBackWhateverTheirNames(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range 2 {
-			c.admit(i, maxTTL)
-			marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
-			c.do(i, "SET", pipeline.MemoryKey, fmt.Sprintf("%s joined=%d", marker, c.clock.Wall().UnixMilli()))
+			c.Admit(i, maxTTL)
+			marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
+			c.Do(i, "SET", pipeline.MemoryKey, fmt.Sprintf("%s joined=%d", marker, c.Clock.Wall().UnixMilli()))
 		}
 		l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"})
 		time.Sleep(3 * maxTTL)
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 	})
 }
 
 func TestAServerThatIsListedTwiceForgetsOnce(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		l, err := redlock.New(append(c.servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.clock), c.aliased(0, 0),
+		l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock), c.aliased(0, 0),
 			redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
 		require.NoError(t, err)
 		defer l.Close()
 		settle()
-		lock := c.lock(l, "a")
-		c.servers[0].Restart(false)
+		lock := c.Lock(l, "a")
+		c.Servers[0].Restart(false)
 		time.Sleep(time.Second)
 		settle()
 		require.NoError(t, lock.Err(), "two of three still have it")
@@ -271,9 +271,9 @@ func TestAMasterThatIsNoMemberForgetsNothing(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3})
 		time.Sleep(2 * maxTTL)
-		lock := c.lock(l, "a")
-		c.servers[0].Restart(false)
-		c.servers[3].Restart(false)
+		lock := c.Lock(l, "a")
+		c.Servers[0].Restart(false)
+		c.Servers[3].Restart(false)
 		time.Sleep(time.Second)
 		settle()
 		require.NoError(t, lock.Err(), "two of three still have it")

@@ -26,9 +26,9 @@ func addAs(endpoint string) change {
 func (c *cluster) aliased(at int, late time.Duration) redlock.Option {
 	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if !strings.HasPrefix(address, "alias") {
-			return c.servers.Dial(ctx, network, address)
+			return c.Servers.Dial(ctx, network, address)
 		}
-		conn, err := c.servers.Dial(ctx, network, c.servers.Endpoints()[at])
+		conn, err := c.Servers.Dial(ctx, network, c.Servers.Endpoints()[at])
 		return lateConn{conn, late}, err
 	}))
 }
@@ -69,21 +69,21 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			time.Sleep(2 * maxTTL) // the change need not wait
 			connected := func() {
 				for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the coordinator
-					first, next := c.lock(l, name), c.waiting(l, name)
-					c.unlock(first)
-					c.unlock(<-next)
+					first, next := c.Lock(l, name), c.Waiting(l, name)
+					c.Unlock(first)
+					c.Unlock(<-next)
 				}
-				assert.Equal(t, 3, c.servers[3].Connections(), "of the operator and the client, and for its waiters")
+				assert.Equal(t, 3, c.Servers[3].Connections(), "of the operator and the client, and for its waiters")
 			}
 			connected()
-			lock := c.lock(l, "a")
+			lock := c.Lock(l, "a")
 			c.change(operator, remove(3))
 			time.Sleep(maxTTL / 2)
-			c.unlock(lock)
+			c.Unlock(lock)
 			settle()
-			assert.Empty(t, c.holders("a")[3], "it got the release")
+			assert.Empty(t, c.Holders("a")[3], "it got the release")
 			time.Sleep(maxTTL)
-			assert.Zero(t, c.servers[3].Connections())
+			assert.Zero(t, c.Servers[3].Connections())
 			removed := l.Stats().Nodes[3]
 			assert.Equal(t, pool.Closed, removed.State)
 			require.ErrorIs(t, removed.Barred, redlock.ErrNotMember)
@@ -91,9 +91,9 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			c.change(operator, addAs(again))
 			time.Sleep(5 * time.Second)
 			connected()
-			c.servers[0].Kill()
+			c.Servers[0].Kill()
 			settle()
-			c.unlock(c.lock(l, "a")) // three of four
+			c.Unlock(c.Lock(l, "a")) // three of four
 		})
 	}
 }
@@ -102,15 +102,15 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 func TestARemovedMasterIsToldBeforeItIsLeft(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3})
-		c.servers[3].Mute(true)
+		c.Servers[3].Mute(true)
 		time.Sleep(10 * time.Second)
 		c.change(l, remove(3))
 		time.Sleep(3 * maxTTL)
 		assert.Equal(t, 3, c.told(2))
-		c.servers[3].Mute(false)
+		c.Servers[3].Mute(false)
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, 4, c.told(2))
-		assert.Zero(t, c.servers[3].Connections())
+		assert.Zero(t, c.Servers[3].Connections())
 	})
 }
 
@@ -120,7 +120,7 @@ func TestARemovedMasterIsNotDialedForEver(t *testing.T) {
 		operator, l := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2, 3}, redlock.WithoutDiscovery())
 		c.change(operator, remove(3))
 		time.Sleep(2 * maxTTL)
-		c.servers[3].Kill()
+		c.Servers[3].Kill()
 		c.change(operator, add(4))
 		time.Sleep(5 * time.Second)
 		assert.NotEqual(t, pool.Closed, l.Stats().Nodes[3].State)
@@ -133,10 +133,10 @@ func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2, 3})
 		time.Sleep(2 * maxTTL)
-		lock := c.lock(l, "a")
-		c.servers[3].Kill()
+		lock := c.Lock(l, "a")
+		c.Servers[3].Kill()
 		c.change(l, remove(3))
-		c.unlock(lock)
+		c.Unlock(lock)
 		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
 	})
 }
@@ -158,24 +158,24 @@ func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 		assert.Less(t, len(l.Stats().Nodes), 10)
 		c.change(operator, add(3))
 		time.Sleep(5 * time.Second)
-		c.servers[0].Kill()
+		c.Servers[0].Kill()
 		settle()
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 	})
 }
 
 // Somebody else made the nodes of the list, and closes them. The others are the Locker's.
 func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
-		node, err := pool.NewNode(endpoint(0), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+		node, err := pool.NewNode(endpoint(0), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 		require.NoError(t, err)
 		l, err := redlock.NewFromNodes([]*pool.Node{node}, redlock.WithMaxTTL(maxTTL))
 		require.NoError(t, err)
 		c.change(l, add(1))
 		require.NoError(t, l.Close())
 		settle()
-		assert.Zero(t, c.servers[1].Connections())
-		assert.NotZero(t, c.servers[0].Connections())
+		assert.Zero(t, c.Servers[1].Connections())
+		assert.NotZero(t, c.Servers[0].Connections())
 		require.NoError(t, node.Close())
 	})
 }
@@ -189,9 +189,9 @@ func TestAChangeEndsWithItsLocker(t *testing.T) {
 		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
 			l := c.among([]int{0, 1, 2}) // a change must wait: locks may have begun before the last
 			limited, cancel := context.WithCancel(ctx)
-			done := c.ending(func() error { return change(admin.Of(l).Cluster(), limited) })
+			done := c.Ending(func() error { return change(admin.Of(l).Cluster(), limited) })
 			time.Sleep(3 * time.Second)
-			closed := c.ending(l.Close)
+			closed := c.Ending(l.Close)
 			time.Sleep(time.Minute)
 			assert.Len(t, closed, 1, "Close has returned")
 			assert.Len(t, done, 1, "and so has the change")
@@ -207,29 +207,29 @@ func TestALockIsReleasedAfterAMemberWasAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(2 * maxTTL)
-		c.set("a", "somebody", time.Hour, 2)
-		lock := c.lock(l, "a")
+		c.Set("a", "somebody", time.Hour, 2)
+		lock := c.Lock(l, "a")
 		settle()
 		c.change(l, add(3))
 		settle()
 		require.Positive(t, lock.Remaining())
 		require.NoError(t, lock.Unlock(ctx))
-		require.Equal(t, []string{"", "", "somebody", ""}, c.holders("a"))
+		require.Equal(t, []string{"", "", "somebody", ""}, c.Holders("a"))
 	})
 }
 
 func TestAReleaseFollowsItsSETToAServerThatTurnsOutToBeListedTwice(t *testing.T) {
 	for after := range 8 {
 		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-			l, err := redlock.New(append(c.servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.clock),
+			l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock),
 				c.aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(5*time.Second))
 			require.NoError(t, err)
 			defer l.Close()
-			lock := c.lock(l, "a")
+			lock := c.Lock(l, "a")
 			time.Sleep(time.Duration(after) * time.Millisecond)
 			require.NoError(t, lock.Unlock(ctx))
 			time.Sleep(time.Second)
-			assert.Equal(t, []string{"", "", ""}, c.holders("a"), "%d ms", after)
+			assert.Equal(t, []string{"", "", ""}, c.Holders("a"), "%d ms", after)
 		})
 	}
 }
@@ -237,14 +237,14 @@ func TestAReleaseFollowsItsSETToAServerThatTurnsOutToBeListedTwice(t *testing.T)
 // A bare majority granted it, and one of those is listed twice.
 func TestALossIsToldAtTheReleaseByAServerThatTurnsOutToBeListedTwice(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		l, err := redlock.New(append(c.servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.clock),
+		l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock),
 			c.aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
 		require.NoError(t, err)
 		defer l.Close()
-		c.set("a", "somebody", time.Hour, 2)
-		lock := c.lock(l, "a")
+		c.Set("a", "somebody", time.Hour, 2)
+		lock := c.Lock(l, "a")
 		time.Sleep(time.Second) // it has turned out
-		c.del("a", 1)
+		c.Del("a", 1)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
 	})
 }
@@ -254,7 +254,7 @@ func TestAnEndpointThatCouldNotBeAddedIsLeft(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1, 2})
 		for i := range 70 {
-			err := admin.Of(l).Cluster().Progress(nil).Add(c.within(100*time.Millisecond), fmt.Sprintf("redis://nobody%d:6379", i))
+			err := admin.Of(l).Cluster().Progress(nil).Add(c.Within(100*time.Millisecond), fmt.Sprintf("redis://nobody%d:6379", i))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			time.Sleep(maxTTL / 8)
 		}

@@ -37,12 +37,12 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 			l := c.among([]int{0, 1, 2})
 			before, err := admin.Of(l).Cluster().Members(ctx)
 			require.NoError(t, err)
-			c.each((*fakeredis.Node).Save)
-			c.lock(l, "held")
+			c.Each((*fakeredis.Node).Save)
+			c.Lock(l, "held")
 			settle()
-			c.each(forget.how, forget.masters...)
+			c.Each(forget.how, forget.masters...)
 			for _, i := range forget.masters {
-				assert.Empty(t, c.holders("held")[i], "it has forgotten")
+				assert.Empty(t, c.Holders("held")[i], "it has forgotten")
 			}
 			time.Sleep(time.Second)
 			assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
@@ -56,7 +56,7 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 					assert.True(t, m.Voting)
 					assert.True(t, !forget.same || m.ID == before.Members[i].ID)
 				}
-				c.unlock(c.lock(l, "a"))
+				c.Unlock(c.Lock(l, "a"))
 			}
 		})
 	}
@@ -65,13 +65,13 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 // Who finds a master that forgot may not know the cluster, nor how long its locks last.
 func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.each(empty, 2)
-		short, err := redlock.New([]string{endpoint(2), "nowhere:1"}, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())),
+		c.Each(empty, 2)
+		short, err := redlock.New([]string{endpoint(2), "nowhere:1"}, redlock.WithClock(c.Clock), redlock.WithPool(pool.WithDialer(c.Dialer())),
 			redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, short.Close())
-		l := c.locker()
+		l := c.Locker()
 		time.Sleep(50 * time.Second)
 		require.ErrorIs(t, l.Stats().Nodes[2].Barred, pool.ErrQuarantined)
 		time.Sleep(15 * time.Second)
@@ -82,14 +82,14 @@ func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
 // backup returns a function that imports what a server says of itself now: its marker, and its
 // register if it is whole. The server does not notice, and keeps its connections.
 func (c *cluster) backup(i int, whole bool) (restore func()) {
-	c.t.Helper()
-	marker, _, _ := c.servers[i].Get(pipeline.MemoryKey)
-	register, _, _ := c.servers[i].Get(membersKey)
+	c.T.Helper()
+	marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
+	register, _, _ := c.Servers[i].Get(membersKey)
 	return func() {
-		c.do(i, "FLUSHALL")
-		c.do(i, "SET", pipeline.MemoryKey, marker)
+		c.Do(i, "FLUSHALL")
+		c.Do(i, "SET", pipeline.MemoryKey, marker)
 		if whole {
-			c.do(i, "SET", membersKey, register)
+			c.Do(i, "SET", membersKey, register)
 		}
 	}
 }
@@ -107,13 +107,13 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 	} {
 		for _, whole := range []bool{false, true} {
 			runBubble(t, fmt.Sprintf("%s/with its register %v", name, whole), 3, func(t *testing.T, c *cluster) {
-				a, restore := c.locker(), c.backup(2, whole)
+				a, restore := c.Locker(), c.backup(2, whole)
 				var held *redlock.Lock
 				if when.after < waits {
 					held = c.lockWithout(0, a)
 				}
-				slept := c.locker() // for 2 s it asks nobody
-				c.do(2, "FLUSHALL")
+				slept := c.Locker() // for 2 s it asks nobody
+				c.Do(2, "FLUSHALL")
 				time.Sleep(when.after)
 				if held == nil {
 					held = c.lockWithout(0, a)
@@ -124,7 +124,7 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 					time.Sleep(2 * time.Second)
 					restore()
 				}
-				fresh := c.locker()
+				fresh := c.Locker()
 				c.refused(held, fresh)
 				time.Sleep(2 * time.Second)
 				require.ErrorIs(t, fresh.Stats().Nodes[2].Barred, pool.ErrQuarantined)
@@ -132,10 +132,10 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 				for _, l := range []*redlock.Locker{a, slept, fresh} {
 					require.NoError(t, l.Stats().Nodes[2].Barred)
 				}
-				second := c.lock(fresh, "a")
+				second := c.Lock(fresh, "a")
 				settle()
-				assert.NotEmpty(t, c.holders("a")[2])
-				c.unlock(second)
+				assert.NotEmpty(t, c.Holders("a")[2])
+				c.Unlock(second)
 			})
 		}
 	}
@@ -145,20 +145,20 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		first := c.among([]int{0, 1, 2})
-		c.each(restart, 0)
+		c.Each(restart, 0)
 		alone := c.among([]int{0}, redlock.WithoutDiscovery())
 		time.Sleep(2 * maxTTL)
-		c.noQuorum(alone)
+		c.NoQuorum(alone)
 		assert.Equal(t, []string{"0", "1", "2"}, c.members(first))
 	})
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) { // there is nobody who knew it
-		c.each(restart, 0)
+		c.Each(restart, 0)
 		alone := c.among([]int{0})
 		time.Sleep(2 * maxTTL)
 		_, err := alone.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.ErrorContains(t, err, "redis://node1:6379 and redis://node2:6379")
-		c.unlock(c.lock(c.among([]int{0, 1, 2}), "a"))
+		c.Unlock(c.Lock(c.among([]int{0, 1, 2}), "a"))
 	})
 }
 
@@ -166,8 +166,8 @@ func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
 func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 	inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
 		var nodes []*pool.Node
-		for i := range c.servers {
-			node, err := pool.NewNode(endpoint(i), pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+		for i := range c.Servers {
+			node, err := pool.NewNode(endpoint(i), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 			require.NoError(t, err)
 			t.Cleanup(func() { endsOnly(node.Close()) })
 			nodes = append(nodes, node)
@@ -178,9 +178,9 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 		l := c.among([]int{1})
 		c.change(c.among([]int{0, 1}), remove(0))
 		time.Sleep(time.Second)
-		c.each(empty, 1)
+		c.Each(empty, 1)
 		time.Sleep(3 * maxTTL)
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 	})
 }
 
@@ -189,16 +189,16 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		runCluster(t, fmt.Sprintf("it is listed later %v", later), 3, 1, func(t *testing.T, c *cluster) {
 			dying := c.among([]int{0, 1, 2})
-			require.Error(t, add(3)(admin.Of(dying).Cluster(), c.within(time.Second)), "it waits")
+			require.Error(t, add(3)(admin.Of(dying).Cluster(), c.Within(time.Second)), "it waits")
 			require.NoError(t, dying.Close())
-			c.each(restart, 0, 1, 2)
+			c.Each(restart, 0, 1, 2)
 			list := []int{0, 1, 2, 3}
 			if later {
 				list = list[:3]
 			}
 			l := c.among(list)
 			time.Sleep(2 * maxTTL)
-			c.unlock(c.lock(l, "a"))
+			c.Unlock(c.Lock(l, "a"))
 			if later {
 				c.change(l, add(3))
 			}
@@ -210,10 +210,10 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 // replaced returns a client that knows node 0 as the only member and sleeps until it is woken, and
 // one that has put node 1 in its place.
 func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
-	c.t.Helper()
-	dead := make([]atomic.Bool, len(c.servers))
+	c.T.Helper()
+	dead := make([]atomic.Bool, len(c.Servers))
 	slept = c.among([]int{0}, c.sparing(dead))
-	c.unlock(c.lock(slept, "a"))
+	c.Unlock(c.Lock(slept, "a"))
 	dead[0].Store(true)
 	l = c.among([]int{0, 1})
 	c.change(l, add(1))
@@ -226,12 +226,12 @@ func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
 func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		slept, l, wake := c.replaced()
-		require.Error(t, add(0)(admin.Of(l).Cluster(), c.within(time.Second)), "it waits")
-		lock := c.lock(l, "a")
+		require.Error(t, add(0)(admin.Of(l).Cluster(), c.Within(time.Second)), "it waits")
+		lock := c.Lock(l, "a")
 		wake()
 		time.Sleep(3 * time.Second)
-		c.noQuorum(slept)
-		c.unlock(lock)
+		c.NoQuorum(slept)
+		c.Unlock(lock)
 	})
 }
 
@@ -240,12 +240,12 @@ func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		slept, l, wake := c.replaced()
-		c.each(restart, 0)
+		c.Each(restart, 0)
 		wake()
 		time.Sleep(3 * maxTTL)
-		lock := c.lock(l, "a")
-		c.noQuorum(slept)
-		c.unlock(lock)
+		lock := c.Lock(l, "a")
+		c.NoQuorum(slept)
+		c.Unlock(lock)
 	})
 }
 
@@ -254,9 +254,9 @@ func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		c.founded(3, 6)
 		other := c.among([]int{3, 4, 5})
-		c.each(empty, 5)
+		c.Each(empty, 5)
 		time.Sleep(2 * time.Second)
-		err := add(5)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), c.within(time.Minute))
+		err := add(5)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), c.Within(time.Minute))
 		require.ErrorIs(t, err, redlock.ErrOtherCluster)
 		time.Sleep(2 * maxTTL)
 		require.NoError(t, other.Stats().Nodes[2].Barred)
@@ -266,10 +266,10 @@ func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 // Such a master tells no list of members either.
 func TestAMarkerThatComesBackDoesNotTellTheMembers(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l, restore := c.locker(), c.backup(2, true)
-		c.do(2, "FLUSHALL")
+		l, restore := c.Locker(), c.backup(2, true)
+		c.Do(2, "FLUSHALL")
 		time.Sleep(10 * time.Second)
-		c.servers[0].Mute(true)
+		c.Servers[0].Mute(true)
 		restore()
 		_, err := admin.Of(l).Cluster().Members(ctx)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -282,12 +282,12 @@ func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
 			c.grown()
 			fleet := c.among([]int{0, 1, 2})
-			c.servers[2].Mute(true)
-			lock := c.lock(fleet, "a")
-			c.servers[2].Mute(false)
-			c.servers[1].Kill()
+			c.Servers[2].Mute(true)
+			lock := c.Lock(fleet, "a")
+			c.Servers[2].Mute(false)
+			c.Servers[1].Kill()
 			time.Sleep(maxTTL / 4) // the fleet dials again after a pause
-			c.servers[1].Restart(false)
+			c.Servers[1].Restart(false)
 			if seen {
 				time.Sleep(maxTTL / 4)
 			}
@@ -314,10 +314,10 @@ func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 
 // byAnotherName returns a Locker of some of the masters that has another name for the first.
 func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
-	l := c.made(list, append(opts, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
+	c.T.Helper()
+	l := c.LockerOf(list, append(opts, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.servers.Dial(ctx, network, strings.NewReplacer("other1", "node1", "other", "node0", "third", "node0").Replace(address))
+			return c.Servers.Dial(ctx, network, strings.NewReplacer("other1", "node1", "other", "node0", "third", "node0").Replace(address))
 		})))...)
 	settle()
 	return l
@@ -325,23 +325,23 @@ func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.
 
 // heals requires that all members vote at last.
 func (c *cluster) heals(l *redlock.Locker) {
-	c.t.Helper()
+	c.T.Helper()
 	time.Sleep(3 * maxTTL)
 	m, err := admin.Of(l).Cluster().Members(ctx)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	for _, one := range m.Members {
-		assert.NoError(c.t, one.Err)
+		assert.NoError(c.T, one.Err)
 	}
 }
 
 func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
 	runCluster(t, "and dials it", 3, 0, func(t *testing.T, c *cluster) {
-		c.each(empty, 0)
+		c.Each(empty, 0)
 		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}))
 	})
 	runCluster(t, "or reads in its marker who it is", 2, 0, func(t *testing.T, c *cluster) {
 		l := c.among([]int{0, 1})
-		c.each(empty, 0)
+		c.Each(empty, 0)
 		time.Sleep(maxTTL / 2)
 		require.NoError(t, l.Close())
 		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))

@@ -35,16 +35,16 @@ func TestMembersAreLookedAfterWhateverTheRoundTrip(t *testing.T) {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			inYoungBubble(t, test.masters+1, func(t *testing.T, c *cluster) {
 				for i := range test.slow {
-					delaying(test.roundTrip/2, test.roundTrip/2)(c.servers[i])
+					delaying(test.roundTrip/2, test.roundTrip/2)(c.Servers[i])
 				}
 				made := func() *redlock.Locker { // locks end with the node timeout: it is below some round trips
-					return c.made(c.servers.Endpoints()[:test.masters],
+					return c.LockerOf(c.Servers.Endpoints()[:test.masters],
 						redlock.WithMaxTTL(test.maxTTL), redlock.WithTTL(test.maxTTL), redlock.WithNodeTimeout(test.maxTTL/4))
 				}
 				first, other := made(), made()
 				c.allVote(first, 30*time.Second)
 				c.allVote(other, 30*time.Second)
-				c.each(empty, 0)
+				c.Each(empty, 0)
 				time.Sleep(time.Second)
 				c.allVote(first, 30*time.Second)
 				c.allVote(made(), 30*time.Second)
@@ -61,24 +61,24 @@ func TestMembersAreLookedAfterWhateverTheRoundTrip(t *testing.T) {
 
 // allVote requires that all masters of a Locker vote in time.
 func (c *cluster) allVote(l *redlock.Locker, within time.Duration) {
-	c.t.Helper()
+	c.T.Helper()
 	barred := func(n redlock.NodeStats) bool { return n.Barred != nil || n.State != pool.Up }
 	for began := time.Now(); l.Stats().Cluster == "" || slices.ContainsFunc(l.Stats().Nodes, barred); time.Sleep(100 * time.Millisecond) {
-		require.Less(c.t, time.Since(began), within, "%+v", l.Stats())
+		require.Less(c.T, time.Since(began), within, "%+v", l.Stats())
 	}
 }
 
 func TestAMasterThatDoesNotTellItsClusterInTimeIsNamed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(1100 * time.Millisecond)
-		l := c.made(c.servers.Endpoints(), redlock.WithPool(pool.WithDialTimeout(20*time.Second), pool.WithDialer(c.dialer())))
+		c.Slow(1100 * time.Millisecond)
+		l := c.LockerOf(c.Servers.Endpoints(), redlock.WithPool(pool.WithDialTimeout(20*time.Second), pool.WithDialer(c.Dialer())))
 		time.Sleep(time.Minute)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrTimeout)
 		for _, n := range l.Stats().Nodes { // the error may have the answer that is missing instead
 			assert.ErrorContains(t, n.Barred, "it was asked for the list of members, for 1s")
 		}
-		c.slow(0)
+		c.Slow(0)
 		c.allVote(l, time.Minute)
 	})
 }

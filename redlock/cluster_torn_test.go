@@ -17,21 +17,21 @@ import (
 
 // tears are ways for a member to have its marker, and not what its marker was written with.
 var tears = map[string]func(c *cluster, i int){
-	"no list":           func(c *cluster, i int) { c.do(i, "DEL", membersKey) },
+	"no list":           func(c *cluster, i int) { c.Do(i, "DEL", membersKey) },
 	"another list":      func(c *cluster, i int) { c.edit(i, membersKey, "\n1.first ", "\n1.other ") },
 	"of another":        func(c *cluster, i int) { c.edit(i, membersKey, " C ", " D ") },
 	"an older marker":   func(c *cluster, i int) { c.edit(i, membersKey, "\n1.first ", "\n2.later ") },
-	"a part of a list":  func(c *cluster, i int) { c.do(i, "SET", membersKey, "1700000000000\n1.first") },
-	"something else":    func(c *cluster, i int) { c.do(i, "SET", membersKey, "hello") },
-	"of another type":   func(c *cluster, i int) { c.do(i, "DEL", membersKey); c.do(i, "ZADD", membersKey, 1, "x") },
-	"no list, restarts": func(c *cluster, i int) { c.do(i, "DEL", membersKey); c.servers[i].Restart(true) },
+	"a part of a list":  func(c *cluster, i int) { c.Do(i, "SET", membersKey, "1700000000000\n1.first") },
+	"something else":    func(c *cluster, i int) { c.Do(i, "SET", membersKey, "hello") },
+	"of another type":   func(c *cluster, i int) { c.Do(i, "DEL", membersKey); c.Do(i, "ZADD", membersKey, 1, "x") },
+	"no list, restarts": func(c *cluster, i int) { c.Do(i, "DEL", membersKey); c.Servers[i].Restart(true) },
 }
 
 // edit changes a text at a master, as another one would have it.
 func (c *cluster) edit(i int, key, before, after string) {
-	text, _, _ := c.servers[i].Get(key)
-	require.Contains(c.t, text, before)
-	c.do(i, "SET", key, strings.Replace(text, before, after, 1))
+	text, _, _ := c.Servers[i].Get(key)
+	require.Contains(c.T, text, before)
+	c.Do(i, "SET", key, strings.Replace(text, before, after, 1))
 }
 
 // Whatever a part of the members lost, and who notices, they wait and are a cluster again. What
@@ -43,25 +43,25 @@ func TestMastersThatLostAPartOfTheirKeysFindTheirWayBack(t *testing.T) {
 				runCluster(t, fmt.Sprintf("%s/%d of 3/knew %v", name, torn, knew), 3, 0, func(t *testing.T, c *cluster) {
 					c.durable()
 					before := c.among([]int{0, 1, 2})
-					c.unlock(c.lock(before, "a"))
+					c.Unlock(c.Lock(before, "a"))
 					if !knew {
 						require.NoError(t, before.Close())
 					}
 					for i := range torn {
-						text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+						text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 						believed := strings.Join(strings.Fields(text)[:2], " ")
 						tear(c, i)
-						c.servers[i].OnChange(func(change fakeredis.Change) {
+						c.Servers[i].OnChange(func(change fakeredis.Change) {
 							assert.False(t, change.Key == pipeline.MemoryKey && strings.HasPrefix(change.New, believed), "it is believed: %s", change.New)
 						})
 					}
-					c.each((*fakeredis.Node).Disconnect, 0, 1, 2)
+					c.Each((*fakeredis.Node).Disconnect, 0, 1, 2)
 					l := before
 					if !knew {
 						l = c.among([]int{0, 1, 2})
 					}
 					time.Sleep(3 * maxTTL)
-					c.unlock(c.lock(l, "a"))
+					c.Unlock(c.Lock(l, "a"))
 					c.heals(l)
 				})
 			}

@@ -31,18 +31,18 @@ func TestHooksReportEventsInOrder(t *testing.T) {
 		hooks.Lost = func(lock *redlock.Lock, err error) { d.note("lost %s %v", lock.Name(), err) }
 		hooks.Node = func(endpoint string, err error) { d.note("node %s %t", endpoint, err == nil) }
 		var log bytes.Buffer
-		l := c.renewing(redlock.WithTTL(3*time.Second), redlock.WithMaxTTL(5*time.Second),
+		l := c.Renewing(redlock.WithTTL(3*time.Second), redlock.WithMaxTTL(5*time.Second),
 			redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), redlock.WithHooks(hooks))
 		require.NoError(t, l.Ready(ctx))
 		assert.ElementsMatch(t, []string{"node redis://node0:6379 true", "node redis://node1:6379 true", "node redis://node2:6379 true"}, d.take())
-		a := c.lock(l, "a")
+		a := c.Lock(l, "a")
 		time.AfterFunc(1500*time.Millisecond, func() { assert.NoError(t, a.Unlock(ctx)) })
 		again, err := l.Lock(ctx, "a", redlock.WithRetry(time.Second, time.Second))
 		require.NoError(t, err)
 		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "a"))
 		<-again.Done()
 		settle() // wait until the lock is undone
-		c.servers[0].Kill()
+		c.Servers[0].Kill()
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())
 		assert.Regexp(t, `(?s)^acquired a\nrefused a true\n.*renewed a\n.*released a\n.*acquired a\nwaited a\n.*lost a redlock: lock lost.*\nnode redis://node0:6379 false`,
@@ -62,11 +62,11 @@ func (d *diary) toldOfNodes() redlock.Option {
 func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		var d diary
-		c.each(kill)
-		c.connecting(d.toldOfNodes())
+		c.Each(kill)
+		c.Connecting(d.toldOfNodes())
 		time.Sleep(time.Second)
 		assert.ElementsMatch(t, []string{endpoint(0) + " false", endpoint(1) + " false", endpoint(2) + " false"}, d.take())
-		c.each(restart)
+		c.Each(restart)
 		time.Sleep(2 * time.Minute)
 		assert.Subset(t, d.take(), []string{endpoint(0) + " true", endpoint(1) + " true", endpoint(2) + " true"})
 	})
@@ -76,7 +76,7 @@ func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
 		require.NoError(t, l.Ready(ctx))
 		d.take()
 		c.change(operator, add(3))
-		c.servers[3].Kill()
+		c.Servers[3].Kill()
 		time.Sleep(maxTTL)
 		assert.Contains(t, d.take(), endpoint(3)+" false")
 	})
@@ -90,7 +90,7 @@ func TestHookTellsOfEachNodeAtOnePosition(t *testing.T) {
 		for _, nobody := range []string{"redis://x:6379", "redis://y:6379"} {
 			require.NoError(t, l.Ready(ctx))
 			d.take()
-			require.Error(t, admin.Of(l).Cluster().Add(c.within(time.Second), nobody))
+			require.Error(t, admin.Of(l).Cluster().Add(c.Within(time.Second), nobody))
 			time.Sleep(3 * maxTTL)
 			assert.Len(t, l.Stats().Nodes, 4)
 			assert.Contains(t, d.take(), nobody+" false")
@@ -100,12 +100,12 @@ func TestHookTellsOfEachNodeAtOnePosition(t *testing.T) {
 
 func TestAHookThatHangsBlocksNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.instantly()
+		c.Instantly()
 		release := make(chan struct{})
-		l := c.renewing(redlock.WithHooks(redlock.Hooks{Acquired: func(*redlock.Lock) { <-release }}))
+		l := c.Renewing(redlock.WithHooks(redlock.Hooks{Acquired: func(*redlock.Lock) { <-release }}))
 		took := elapsed(func() {
 			for range 5000 {
-				c.unlock(c.lock(l, "a"))
+				c.Unlock(c.Lock(l, "a"))
 			}
 		})
 		assert.Zero(t, took)
@@ -119,14 +119,14 @@ func TestAHookThatHangsBlocksNothing(t *testing.T) {
 func TestHookTellsWhyALockIsStillWaitedFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		var d diary
-		l := c.locker(redlock.WithHooks(redlock.Hooks{Failed: func(name string, err error) {
+		l := c.Locker(redlock.WithHooks(redlock.Hooks{Failed: func(name string, err error) {
 			d.note("%s %t %v", name, errors.Is(err, redlock.ErrNoQuorum), err)
 		}}))
 		require.NoError(t, l.Ready(ctx))
 		require.NoError(t, l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { return nil }))
 		assert.Empty(t, d.take(), "not waited for")
-		c.each(func(n *fakeredis.Node) { n.RefuseWith("OOM command not allowed", "set", "evalsha", "eval") })
-		_, err := l.Lock(c.within(5*time.Second), "a")
+		c.Each(func(n *fakeredis.Node) { n.RefuseWith("OOM command not allowed", "set", "evalsha", "eval") })
+		_, err := l.Lock(c.Within(5*time.Second), "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		failures := d.take()
 		require.NotEmpty(t, failures)
@@ -166,7 +166,7 @@ func (r *recordingTracer) take() []string {
 func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
 		r := &recordingTracer{}
-		l := c.locker(redlock.WithTracer(r))
+		l := c.Locker(redlock.WithTracer(r))
 		ctx := context.WithValue(ctx, parentKey{}, "job")
 		acquire, release := "job > acquire "+k.asked, "job > release "+k.name
 
@@ -177,7 +177,7 @@ func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 		assert.Equal(t, []string{acquire + ": true", "job > extend " + k.name + ": true", release + ": true"}, r.take())
 
 		settle()
-		held := c.allOf(k, c.locker())
+		held := c.allOf(k, c.Locker())
 		_, err = k.try(ctx, l)
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.Equal(t, []string{acquire + ": false"}, r.take())
@@ -218,21 +218,21 @@ func TestHooksKnowACallForSeveralNamesByTheFirst(t *testing.T) {
 		return names
 	}
 	runBubble(t, "by parts", 5, func(t *testing.T, c *cluster) {
-		g := c.gather(c.within(time.Minute), c.locker(hooks, redlock.WithTTL(2*time.Second)))
+		g := c.gather(c.Within(time.Minute), c.Locker(hooks, redlock.WithTTL(2*time.Second)))
 		time.Sleep(3 * time.Second)
-		c.unlock(g.second)
-		c.unlock(g.set())
+		c.Unlock(g.second)
+		c.Unlock(g.set())
 		assert.NotZero(t, told()["b"])
 		assert.Zero(t, told()["a"], "the set is b and a")
 	})
 	clear(names)
 	runBubble(t, "any", 5, func(t *testing.T, c *cluster) {
-		a, b := c.lock(c.locker(), "a"), c.lock(c.locker(), "b")
-		_, err := c.locker(hooks).LockAny(c.within(3*time.Second), []string{"b", "a"})
+		a, b := c.Lock(c.Locker(), "a"), c.Lock(c.Locker(), "b")
+		_, err := c.Locker(hooks).LockAny(c.Within(3*time.Second), []string{"b", "a"})
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		assert.NotZero(t, told()["b"])
 		assert.Zero(t, told()["a"], "the choice is b or a")
-		c.unlock(a, b)
+		c.Unlock(a, b)
 	})
 }
 
@@ -252,11 +252,11 @@ func TestAWaitIsToldBeforeTheEndOfItsLock(t *testing.T) {
 				d.note("acquired %s", lock.Name())
 				assert.NoError(t, lock.Unlock(ctx))
 			}
-			l := c.locker(redlock.WithHooks(hooks))
-			held, err := c.locker().TryLockAll(ctx, names)
+			l := c.Locker(redlock.WithHooks(hooks))
+			held, err := c.Locker().TryLockAll(ctx, names)
 			assert.NoError(t, err)
-			got := c.queued(func() (*redlock.Lock, error) { return l.LockAny(c.within(patience), names) })
-			c.unlock(held)
+			got := c.Queued(func() (*redlock.Lock, error) { return l.LockAny(c.Within(patience), names) })
+			c.Unlock(held)
 			name := (<-got).Name()
 			assert.Equal(t, []string{"waiting n0", "acquired " + name, "waited " + name, "released " + name}, d.take())
 		})
@@ -274,12 +274,12 @@ func TestHooksAndStatsTellEveryRoundOfAWaiter(t *testing.T) {
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
 			var told atomic.Int64
-			l := c.locker(redlock.WithHooks(redlock.Hooks{Refused: func(_ string, err error) {
+			l := c.Locker(redlock.WithHooks(redlock.Hooks{Refused: func(_ string, err error) {
 				assert.ErrorIs(t, err, redlock.ErrTaken)
 				told.Add(1)
 			}}))
 			var asked [3]atomic.Int64
-			for i, server := range c.servers {
+			for i, server := range c.Servers {
 				server.OnCommand(func(cmd fakeredis.Command) {
 					if words := strings.Join(cmd.Args, " "); strings.Contains(words, " a ") && (cmd.Args[0] == "SET" || len(cmd.Args) > 8) {
 						asked[i].Add(1)
@@ -287,14 +287,14 @@ func TestHooksAndStatsTellEveryRoundOfAWaiter(t *testing.T) {
 				})
 			}
 			if name == "behind another library" {
-				c.set("a", "somebody else's", time.Minute)
+				c.Set("a", "somebody else's", time.Minute)
 			} else {
-				c.lock(c.locker(redlock.WithTTL(time.Minute)), "a")
+				c.Lock(c.Locker(redlock.WithTTL(time.Minute)), "a")
 			}
 			for i := range asked {
 				asked[i].Store(0)
 			}
-			_, err := wait(c.within(2*time.Second), l)
+			_, err := wait(c.Within(2*time.Second), l)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			settle()
 			rounds := min(asked[0].Load(), asked[1].Load(), asked[2].Load())

@@ -21,8 +21,8 @@ import (
 
 func TestExtendCountsFromItsOwnStart(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithDrift(0.01, 2*time.Millisecond))
-		lock := c.lock(l, "a", redlock.WithTTL(time.Second))
+		l := c.Locker(redlock.WithDrift(0.01, 2*time.Millisecond))
+		lock := c.Lock(l, "a", redlock.WithTTL(time.Second))
 		began := time.Now()
 		for range 20 {
 			time.Sleep(900 * time.Millisecond)
@@ -36,9 +36,9 @@ func TestExtendCountsFromItsOwnStart(t *testing.T) {
 
 func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute))
+		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(time.Minute))
 		began := time.Now()
-		c.each(deafen) // the nodes take the new TTL, but the holder is not told
+		c.Each(deafen) // the nodes take the new TTL, but the holder is not told
 		require.ErrorIs(t, lock.Extend(ctx, 2*time.Second), redlock.ErrNoQuorum)
 		require.NoError(t, lock.Err())
 		<-lock.Done()
@@ -48,18 +48,18 @@ func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 
 func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
-		c.each(stop, 0, 1, 2)
+		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
+		c.Each(stop, 0, 1, 2)
 		left := lock.Remaining()
 		took := elapsed(func() { require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum) })
 		require.NoError(t, lock.Err())
 		assert.Equal(t, left-took, lock.Remaining())
 		time.Sleep(time.Second)
-		c.each(resume, 0, 1, 2)
+		c.Each(resume, 0, 1, 2)
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 
-		c.each(stop, 0, 1, 2)
-		bounded := c.within(time.Millisecond)
+		c.Each(stop, 0, 1, 2)
+		bounded := c.Within(time.Millisecond)
 		err := lock.Extend(bounded, 10*time.Second)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -67,7 +67,7 @@ func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded)
 		require.NoError(t, lock.Err())
 
-		c.each(resume, 0, 1, 2)
+		c.Each(resume, 0, 1, 2)
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded, "also when no other is under way")
 	})
@@ -75,11 +75,11 @@ func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 
 func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(redlock.WithNodeTimeout(time.Second)), "a", redlock.WithTTL(time.Second))
+		lock := c.Lock(c.Locker(redlock.WithNodeTimeout(time.Second)), "a", redlock.WithTTL(time.Second))
 		time.Sleep(lock.Remaining() - time.Millisecond)
-		c.each(delaying(0, 2*time.Millisecond)) // the nodes grant in time, but their replies are late
+		c.Each(delaying(0, 2*time.Millisecond)) // the nodes grant in time, but their replies are late
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
-		c.leavesNothing(time.Second) // what the nodes granted to a lost lock is undone
+		c.LeavesNothing(time.Second) // what the nodes granted to a lost lock is undone
 	})
 }
 
@@ -87,9 +87,9 @@ func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 // found that out.
 func TestAnExtensionThatIsAnsweredAfterASuspendDoesNotBringTheLockBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Second))
-		c.each(delaying(0, 10*time.Millisecond))
-		time.AfterFunc(5*time.Millisecond, func() { c.clock.Suspend(2 * time.Second) })
+		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(time.Second))
+		c.Each(delaying(0, 10*time.Millisecond))
+		time.AfterFunc(5*time.Millisecond, func() { c.Clock.Suspend(2 * time.Second) })
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
 		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 	})
@@ -122,15 +122,15 @@ func (c *interrupted) Now() clock.Instant {
 // the extension would find no key and set it again.
 func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		clk := &interrupted{Clock: c.clock, within: "(*Locker).extend"}
-		lock := c.lock(c.renewing(redlock.WithTTL(3*time.Second), redlock.WithClock(clk)), "a")
+		clk := &interrupted{Clock: c.Clock, within: "(*Locker).extend"}
+		lock := c.Lock(c.Renewing(redlock.WithTTL(3*time.Second), redlock.WithClock(clk)), "a")
 		unlock := func() { assert.NoError(t, lock.Unlock(ctx)) }
 		clk.happen.Store(&unlock)
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		require.Nil(t, clk.happen.Load(), "the renewal has begun")
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-		c.leavesNothing(0)
+		c.LeavesNothing(0)
 	})
 }
 
@@ -139,20 +139,20 @@ func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
 // away by then.
 func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(time.Second))
-		c.set("a", "earlier", 100*time.Millisecond, 2)
-		c.each(delaying(0, 300*time.Millisecond), 2)
-		lock := c.lock(l, "a")
+		l := c.Locker(redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(time.Second))
+		c.Set("a", "earlier", 100*time.Millisecond, 2)
+		c.Each(delaying(0, 300*time.Millisecond), 2)
+		lock := c.Lock(l, "a")
 		time.Sleep(150 * time.Millisecond)
 		require.NoError(t, lock.Extend(ctx, time.Minute))
 		time.Sleep(200 * time.Millisecond) // the refusal has come by now
-		assert.Equal(t, lock.Value(), c.holders("a")[2])
-		c.servers[2].Kill()
+		assert.Equal(t, lock.Value(), c.Holders("a")[2])
+		c.Servers[2].Kill()
 		synctest.Wait()
-		c.unlock(lock)
-		c.servers[2].Delay(nil, nil)
-		c.servers[2].Restart(true)
-		c.leavesNothing(2 * time.Second)
+		c.Unlock(lock)
+		c.Servers[2].Delay(nil, nil)
+		c.Servers[2].Restart(true)
+		c.LeavesNothing(2 * time.Second)
 	})
 }
 
@@ -160,11 +160,11 @@ func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 	for name, release := range endsOfAll() {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-			l, other := c.locker(), c.locker()
-			lock := c.lock(l, "a")
+			l, other := c.Locker(), c.Locker()
+			lock := c.Lock(l, "a")
 			settle()
 			done := lock.Done()
-			c.each(func(n *fakeredis.Node) {
+			c.Each(func(n *fakeredis.Node) {
 				n.OnChange(func(fakeredis.Change) {
 					select {
 					case <-done:
@@ -173,13 +173,13 @@ func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 					}
 				})
 			})
-			c.each(delaying(0, 10*time.Millisecond)) // of the reply to Extend
-			extended := c.ending(func() error { return lock.Extend(ctx, 10*time.Second) })
+			c.Each(delaying(0, 10*time.Millisecond)) // of the reply to Extend
+			extended := c.Ending(func() error { return lock.Extend(ctx, 10*time.Second) })
 			synctest.Wait()
-			c.instantly()
-			released := c.ending(func() error { return release(l) })
+			c.Instantly()
+			released := c.Ending(func() error { return release(l) })
 			synctest.Wait()
-			second := c.lock(other, "a")
+			second := c.Lock(other, "a")
 			assert.Empty(t, extended)
 			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 			require.ErrorIs(t, <-extended, redlock.ErrReleased)
@@ -193,16 +193,16 @@ func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 // the first one's.
 func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(12 * time.Millisecond)
+		c.Slow(12 * time.Millisecond)
 		// A round has 20 ms.
-		l := c.locker(redlock.WithTTL(400*time.Millisecond), redlock.WithFencing())
+		l := c.Locker(redlock.WithTTL(400*time.Millisecond), redlock.WithFencing())
 		require.NoError(t, l.Ready(ctx))
-		for i := range c.servers { // as left by a client whose clock is five seconds ahead
+		for i := range c.Servers { // as left by a client whose clock is five seconds ahead
 			ahead := time.Now().Add(5*time.Second).UnixMicro() + int64(i)
-			c.do(i, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
+			c.Do(i, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
 		}
 		for range 20 {
-			c.unlock(c.lock(l, "a"))
+			c.Unlock(c.Lock(l, "a"))
 			time.Sleep(100 * time.Millisecond)
 		}
 		assert.NotZero(t, l.Stats().SecondRounds)
@@ -212,21 +212,21 @@ func TestTheSecondRoundOfFencingHasItsOwnTime(t *testing.T) {
 // Readers, mutexes and permits alike.
 func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(30 * time.Second))
+		l := c.Renewing(redlock.WithTTL(30 * time.Second))
 		s, err := l.Semaphore("s", 200)
 		require.NoError(t, err)
 		for i := range 200 {
-			c.lock(l, fmt.Sprint(i))
+			c.Lock(l, fmt.Sprint(i))
 			c.read(l)
 			c.permit(s)
 			time.Sleep(300 * time.Microsecond)
 		}
-		before := c.clock.Now()
+		before := c.Clock.Now()
 		time.Sleep(time.Minute)
 		assert.Equal(t, 600, l.Stats().Held)
 		assert.Zero(t, l.Stats().Lost)
 		scripts := 0
-		for _, command := range c.servers[0].Commands() {
+		for _, command := range c.Servers[0].Commands() {
 			if command.At > before && command.Args[0] == "EVALSHA" {
 				scripts++
 				assert.Contains(t, command.Args, "30000", "a mutex")
@@ -238,7 +238,7 @@ func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 		}
 		assert.LessOrEqual(t, scripts, 36, "6 renewals of 600 locks, at most 256 in each script, and some left over")
 		require.NoError(t, l.UnlockAll(ctx))
-		c.leavesNothing(0)
+		c.LeavesNothing(0)
 	})
 }
 
@@ -248,14 +248,14 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	accept := func(n *fakeredis.Node) { n.RefuseWith("") }
 	for _, away := range []absence{{"mute", mute, unmute}, {"loading", refuse, accept}} {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
-			lock := c.lock(c.renewing(redlock.WithTTL(2*time.Second)), "a")
+			lock := c.Lock(c.Renewing(redlock.WithTTL(2*time.Second)), "a")
 			time.Sleep(5 * time.Second)
-			c.each(away.leave, 0, 1)
+			c.Each(away.leave, 0, 1)
 			require.ErrorIs(t, lock.Extend(ctx, time.Minute), redlock.ErrNoQuorum)
-			before := c.commands()
+			before := c.Commands()
 			time.Sleep(300 * time.Millisecond)
-			assert.Less(t, c.commands()-before, 100, "it retries, but not constantly")
-			c.each(away.back, 0, 1)
+			assert.Less(t, c.Commands()-before, 100, "it retries, but not constantly")
+			c.Each(away.back, 0, 1)
 			time.Sleep(10 * time.Second)
 			require.NoError(t, lock.Err())
 			assert.Greater(t, lock.Remaining(), 30*time.Second, "renewed with the new TTL")
@@ -265,15 +265,15 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 
 func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.each(delaying(0, 40*time.Millisecond))
-		l := c.renewing(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(200*time.Millisecond))
+		c.Each(delaying(0, 40*time.Millisecond))
+		l := c.Renewing(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(200*time.Millisecond))
 		time.Sleep(time.Second)
-		lock := c.lock(l, "a")
+		lock := c.Lock(l, "a")
 		for i := range 200 {
 			ttl := time.Second + time.Duration(i%3)*500*time.Millisecond
 			require.NoError(t, lock.Extend(ctx, ttl))
 			left := lock.Remaining()
-			for _, server := range c.servers {
+			for _, server := range c.Servers {
 				_, kept, ok := server.Get("a")
 				require.True(t, ok)
 				assert.Greater(t, kept+40*time.Millisecond, left-time.Millisecond, "the holder trusts it no longer than the node keeps it")
@@ -285,10 +285,10 @@ func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 
 func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.instantly()
-		l := c.renewing(redlock.WithTTL(time.Second))
+		c.Instantly()
+		l := c.Renewing(redlock.WithTTL(time.Second))
 		began := time.Now()
-		lock := c.lock(l, "a", redlock.WithMaxHold(10*time.Second))
+		lock := c.Lock(l, "a", redlock.WithMaxHold(10*time.Second))
 		work := lock.Context(ctx)
 		time.Sleep(9500 * time.Millisecond)
 		require.NoError(t, lock.Extend(ctx, 30*time.Second))
@@ -298,7 +298,7 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 		require.ErrorIs(t, context.Cause(work), redlock.ErrLost)
 		assert.ErrorContains(t, lock.Err(), "maximum")
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrLost)
-		c.leavesNothing(0)
+		c.LeavesNothing(0)
 	})
 }
 
@@ -306,26 +306,26 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 // TTL.
 func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.renewing(redlock.WithTTL(20*time.Second)), "a")
-		c.each(kill, 0, 1, 2)
+		lock := c.Lock(c.Renewing(redlock.WithTTL(20*time.Second)), "a")
+		c.Each(kill, 0, 1, 2)
 		<-lock.Done()
 		settle()
-		assert.Equal(t, []string{lock.Value(), lock.Value()}, c.holders("a")[3:], "it stays while the other nodes may keep it")
+		assert.Equal(t, []string{lock.Value(), lock.Value()}, c.Holders("a")[3:], "it stays while the other nodes may keep it")
 		time.Sleep(202 * time.Millisecond)
 		synctest.Wait()
-		assert.Equal(t, []string{"", ""}, c.holders("a")[3:])
-		c.each(restart, 0, 1, 2)
-		c.leavesNothing(time.Second)
+		assert.Equal(t, []string{"", ""}, c.Holders("a")[3:])
+		c.Each(restart, 0, 1, 2)
+		c.LeavesNothing(time.Second)
 	})
 }
 
 func TestTroubleWithOneKeyDoesNotEndOtherLocks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(time.Second))
-		a, b := c.lock(l, "a"), c.lock(l, "b")
+		l := c.Renewing(redlock.WithTTL(time.Second))
+		a, b := c.Lock(l, "a"), c.Lock(l, "b")
 		spoil := func(i int) {
-			c.do(i, "DEL", "a")
-			c.do(i, "ZADD", "a", 1, "x")
+			c.Do(i, "DEL", "a")
+			c.Do(i, "ZADD", "a", 1, "x")
 		}
 		spoil(0)
 		require.NoError(t, a.Extend(ctx, time.Second), "the other nodes decide")

@@ -26,13 +26,13 @@ func (s *skewed) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
 
 // fencing returns a Locker whose locks have tokens, and whose clock is wrong by that much.
 func (c *cluster) fencing(by time.Duration) *redlock.Locker {
-	c.t.Helper()
-	return c.locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.clock, by}))
+	c.T.Helper()
+	return c.Locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.Clock, by}))
 }
 
 // fences returns each node's counter for a key, 0 if there is none.
 func (c *cluster) fences(key string) (fences []int64) {
-	for _, server := range c.servers {
+	for _, server := range c.Servers {
 		text, _, _ := server.Get("redquorum:fence:" + key)
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -45,17 +45,17 @@ func (c *cluster) fences(key string) (fences []int64) {
 
 // fenced acquires a lock, releases it, and returns its token, which must be above the last one.
 func (c *cluster) fenced(l *redlock.Locker, last int64) int64 {
-	c.t.Helper()
-	lock := c.lock(l, "a")
-	require.Greater(c.t, lock.Fence(), last)
-	c.unlock(lock)
+	c.T.Helper()
+	lock := c.Lock(l, "a")
+	require.Greater(c.T, lock.Fence(), last)
+	c.Unlock(lock)
 	settle()
 	return lock.Fence()
 }
 
 // ahead returns how far a token is ahead of the time.
 func (c *cluster) ahead(token int64) time.Duration {
-	return time.UnixMicro(token).Sub(c.clock.Wall())
+	return time.UnixMicro(token).Sub(c.Clock.Wall())
 }
 
 // know loads the scripts into the nodes: the first run of each costs one more message.
@@ -63,43 +63,43 @@ func (c *cluster) know(l *redlock.Locker) { c.knowOf(kinds()[0], l) }
 
 // knowOf is know for a lock of a kind.
 func (c *cluster) knowOf(k kind, l *redlock.Locker) {
-	c.unlock(c.of(k, l))
+	c.Unlock(c.of(k, l))
 	time.Sleep(time.Second)
 }
 
 // timed acquires a lock of a kind, and returns how long that takes.
 func (c *cluster) timed(k kind, l *redlock.Locker) (lock *redlock.Lock, took time.Duration) {
-	c.t.Helper()
+	c.T.Helper()
 	took = elapsed(func() {
 		var err error
 		lock, err = k.try(ctx, l)
-		require.NoError(c.t, err)
+		require.NoError(c.T, err)
 	})
 	return lock, took
 }
 
 func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-		c.slow(2 * time.Millisecond)
-		l := c.locker(redlock.WithFencing())
+		c.Slow(2 * time.Millisecond)
+		l := c.Locker(redlock.WithFencing())
 		c.knowOf(k, l)
 		var last int64
 		for range 20 {
-			wall := c.clock.Wall()
+			wall := c.Clock.Wall()
 			lock, took := c.timed(k, l)
 			assert.Equal(t, 2*time.Millisecond, took, "one round trip")
 			assert.Equal(t, wall.UnixMicro(), lock.Fence())
 			assert.Greater(t, lock.Fence(), last)
 			last = lock.Fence()
-			c.unlock(lock)
+			c.Unlock(lock)
 			time.Sleep(10 * time.Millisecond)
 		}
 		assert.Zero(t, l.Stats().SecondRounds)
-		assert.NotZero(t, c.lock(l, "other", redlock.WithTTL(time.Second)).Fence(), "for all locks of the Locker")
+		assert.NotZero(t, c.Lock(l, "other", redlock.WithTTL(time.Second)).Fence(), "for all locks of the Locker")
 	})
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		assert.Zero(t, c.lock(c.locker(), "a").Fence(), "without fencing")
-		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey, membersKey}, c.servers[0].Keys())
+		assert.Zero(t, c.Lock(c.Locker(), "a").Fence(), "without fencing")
+		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey, membersKey}, c.Servers[0].Keys())
 	})
 }
 
@@ -108,9 +108,9 @@ func TestACounterOutlivesEveryLockAndExpires(t *testing.T) {
 		for maxTTL, life := range map[time.Duration]time.Duration{
 			20 * time.Second: 10 * time.Minute, time.Hour: 10 * time.Hour,
 		} {
-			l := c.locker(redlock.WithFencing(), redlock.WithMaxTTL(maxTTL))
-			c.unlock(c.lock(l, maxTTL.String()))
-			_, left, _ := c.servers[0].Get("redquorum:fence:" + maxTTL.String())
+			l := c.Locker(redlock.WithFencing(), redlock.WithMaxTTL(maxTTL))
+			c.Unlock(c.Lock(l, maxTTL.String()))
+			_, left, _ := c.Servers[0].Get("redquorum:fence:" + maxTTL.String())
 			assert.InDelta(t, life, left, float64(time.Second))
 		}
 	})
@@ -119,12 +119,12 @@ func TestACounterOutlivesEveryLockAndExpires(t *testing.T) {
 // A node whose counter is ahead joins a quorum sooner or later. It raises the other counters.
 func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		c.slow(2 * time.Millisecond)
-		l := c.locker(redlock.WithFencing())
+		c.Slow(2 * time.Millisecond)
+		l := c.Locker(redlock.WithFencing())
 		c.knowOf(k, l)
-		ahead := c.clock.Wall().Add(9 * time.Second).UnixMicro()
-		c.do(0, "SET", "redquorum:fence:"+k.name, ahead)
-		c.servers[2].Kill() // so that node 0 is part of the quorum
+		ahead := c.Clock.Wall().Add(9 * time.Second).UnixMicro()
+		c.Do(0, "SET", "redquorum:fence:"+k.name, ahead)
+		c.Servers[2].Kill() // so that node 0 is part of the quorum
 		lock, took := c.timed(k, l)
 		assert.Equal(t, 4*time.Millisecond, took)
 		token := ahead + 1
@@ -141,12 +141,12 @@ func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) { // with more nodes, counters do not go that high
 		const large = 1<<53 - 10
-		c.do(0, "SET", "redquorum:fence:a", int64(large))
-		l := c.locker(redlock.WithFencing())
+		c.Do(0, "SET", "redquorum:fence:a", int64(large))
+		l := c.Locker(redlock.WithFencing())
 		for want := int64(large) + 1; want < 1<<53-1; want++ {
 			require.Equal(t, want, c.fenced(l, 0))
 		}
-		require.Equal(t, c.clock.Wall().Add(time.Minute).UnixMicro()+1, c.fenced(l, 0), "the counter begins again")
+		require.Equal(t, c.Clock.Wall().Add(time.Minute).UnixMicro()+1, c.fenced(l, 0), "the counter begins again")
 	})
 }
 
@@ -154,17 +154,17 @@ func TestTokensAreExactUpToTheLimitOfDoubles(t *testing.T) {
 // else gets that very number there.
 func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing(), redlock.WithNodeTimeout(time.Second))
+		l := c.Locker(redlock.WithFencing(), redlock.WithNodeTimeout(time.Second))
 		c.know(l)
-		c.servers[2].Kill() // so both are needed
+		c.Servers[2].Kill() // so both are needed
 		settle()
-		ahead := c.clock.Wall().Add(5 * time.Second).UnixMicro()
-		c.do(0, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
-		c.each(func(n *fakeredis.Node) { n.Delay(func() time.Duration { return 10 * time.Millisecond }, nil) })
+		ahead := c.Clock.Wall().Add(5 * time.Second).UnixMicro()
+		c.Do(0, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
+		c.Each(func(n *fakeredis.Node) { n.Delay(func() time.Duration { return 10 * time.Millisecond }, nil) })
 		time.AfterFunc(15*time.Millisecond, func() { // the raise is on its way
 			assert.Equal(t, ahead+1, c.fences("a")[0])
-			c.servers[1].Delay(nil, nil)
-			c.do(1, "SET", "redquorum:fence:a", ahead+1, "PX", 600_000)
+			c.Servers[1].Delay(nil, nil)
+			c.Do(1, "SET", "redquorum:fence:a", ahead+1, "PX", 600_000)
 		})
 		_, err := l.TryLock(ctx, "a")
 		var refused *redlock.QuorumError
@@ -174,10 +174,10 @@ func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 
 func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing())
+		l := c.Locker(redlock.WithFencing())
 		last := c.fenced(l, 0)
 		for range 3 {
-			c.each((*fakeredis.Node).FlushAll)
+			c.Each((*fakeredis.Node).FlushAll)
 			time.Sleep(2 * time.Minute) // longer than the quarantine
 			last = c.fenced(l, last)
 		}
@@ -186,8 +186,8 @@ func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
 
 // nearest makes the given number of nodes answer sooner than the others.
 func (c *cluster) nearest(nodes int) {
-	c.each(delaying(time.Millisecond, 0))
-	for _, server := range c.servers[:nodes] {
+	c.Each(delaying(time.Millisecond, 0))
+	for _, server := range c.Servers[:nodes] {
 		server.Delay(nil, nil)
 	}
 }
@@ -197,21 +197,21 @@ func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		for _, by := range []time.Duration{-time.Hour, -25 * time.Second, 15 * time.Second, 25 * time.Second, time.Hour, 365 * 24 * time.Hour} {
 			runBubble(t, by.String(), nodes, func(t *testing.T, c *cluster) {
-				l := c.locker(redlock.WithFencing())
+				l := c.Locker(redlock.WithFencing())
 				c.nearest(nodes/2 + 1)
-				c.servers[0].SetClock(by, 1)
+				c.Servers[0].SetClock(by, 1)
 				var last int64
 				for range 3 {
 					last = c.fenced(l, last)
 					assert.LessOrEqual(t, c.ahead(last).Abs(), 20*time.Second, "near the other clocks")
 				}
-				c.servers[0].SetClock(0, 1)
+				c.Servers[0].SetClock(0, 1)
 				for range 3 {
 					last = c.fenced(l, last)
 				}
 				time.Sleep(11 * time.Minute)
 				c.nearest(nodes)
-				c.each(delaying(time.Millisecond, 0), 0) // it is not among the first to answer
+				c.Each(delaying(time.Millisecond, 0), 0) // it is not among the first to answer
 				c.fenced(l, last)
 			})
 		}
@@ -238,18 +238,18 @@ func TestTokensAreInOrderAfterTwoChangesOfMembersIfClocksAgree(t *testing.T) {
 		{time.Minute, time.Hour, 0, false},
 	} {
 		runBubble(t, fmt.Sprint(test), 3, func(t *testing.T, c *cluster) {
-			c.limit(test.maxTTL)
-			c.servers[0].SetClock(test.removed, 1)
-			c.servers[1].SetClock(test.removed, 1)
+			c.Limit(test.maxTTL)
+			c.Servers[0].SetClock(test.removed, 1)
+			c.Servers[1].SetClock(test.removed, 1)
 			ahead, behind := c.fencing(test.clients), c.fencing(-test.clients)
 			time.Sleep(3 * test.maxTTL)
-			first := c.lock(ahead, "a")
-			c.unlock(first)
+			first := c.Lock(ahead, "a")
+			c.Unlock(first)
 			c.change(behind, remove(0))
 			c.change(behind, remove(1))
-			second := c.lock(behind, "a")
+			second := c.Lock(behind, "a")
 			assert.Equal(t, test.inOrder, second.Fence() > first.Fence(), "%v later", time.Duration(second.Fence()-first.Fence())*time.Microsecond)
-			c.unlock(second)
+			c.Unlock(second)
 		})
 	}
 }
@@ -259,23 +259,23 @@ func TestACounterThatIsNoGuideBeginsAgain(t *testing.T) {
 	const key = "redquorum:fence:a"
 	for _, counter := range []any{time.Hour, 10 * 365 * 24 * time.Hour, "junk", "", "9007199254740990", "9007199254740992", nil} {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			l := c.locker(redlock.WithFencing())
+			l := c.Locker(redlock.WithFencing())
 			c.nearest(3)
 			last := c.fenced(l, 0)
-			c.del(key, 0)
+			c.Del(key, 0)
 			switch counter := counter.(type) {
 			case time.Duration:
-				c.do(0, "SET", key, c.clock.Wall().Add(counter).UnixMicro())
+				c.Do(0, "SET", key, c.Clock.Wall().Add(counter).UnixMicro())
 			case string:
-				c.do(0, "SET", key, counter)
+				c.Do(0, "SET", key, counter)
 			default:
-				c.do(0, "ZADD", key, 1, "junk")
+				c.Do(0, "ZADD", key, 1, "junk")
 			}
 			time.Sleep(time.Second)
 			last = c.fenced(l, last)
 			assert.InDelta(t, last+time.Minute.Microseconds(), c.fences("a")[0], 1e6, "a minute above the token")
 			assert.Zero(t, l.Stats().SecondRounds)
-			_, left, _ := c.servers[0].Get(key)
+			_, left, _ := c.Servers[0].Get(key)
 			assert.Positive(t, left)
 			for range 70 {
 				time.Sleep(time.Second)
@@ -291,10 +291,10 @@ func TestACounterThatIsNoGuideBeginsAgain(t *testing.T) {
 // before.
 func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing())
+		l := c.Locker(redlock.WithFencing())
 		last := c.fenced(l, 0)
-		c.do(0, "SET", "redquorum:fence:a", "9007199254740991")
-		c.do(1, "SET", "redquorum:fence:a", "x")
+		c.Do(0, "SET", "redquorum:fence:a", "9007199254740991")
+		c.Do(1, "SET", "redquorum:fence:a", "x")
 		for range 100 {
 			last = c.fenced(l, last)
 			time.Sleep(time.Second)
@@ -306,15 +306,15 @@ func TestTwoCountersOfThreeThatCannotBeReadDoNotStopALock(t *testing.T) {
 // If two counters differ and no third node answers, nothing shows which one is right.
 func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l := c.locker(redlock.WithFencing())
-		c.do(0, "SET", "redquorum:fence:"+k.name, c.clock.Wall().Add(time.Hour).UnixMicro())
-		c.servers[2].Mute(true)
+		l := c.Locker(redlock.WithFencing())
+		c.Do(0, "SET", "redquorum:fence:"+k.name, c.Clock.Wall().Add(time.Hour).UnixMicro())
+		c.Servers[2].Mute(true)
 		_, err := k.try(ctx, l)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "fencing token")
 		settle()
-		assert.Equal(t, []string{"", ""}, c.holders(k.name)[:2])
-		c.servers[2].Mute(false)
+		assert.Equal(t, []string{"", ""}, c.Holders(k.name)[:2])
+		c.Servers[2].Mute(false)
 		time.Sleep(time.Second)
 		assert.Less(t, c.ahead(c.of(k, l).Fence()).Abs(), time.Second)
 	})
@@ -324,17 +324,17 @@ func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
 // are a better guide than the clocks.
 func TestTokensAreInOrderWhenAllClocksAreSetBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithFencing())
-		c.each(func(n *fakeredis.Node) { n.SetClock(time.Hour, 1) })
+		l := c.Locker(redlock.WithFencing())
+		c.Each(func(n *fakeredis.Node) { n.SetClock(time.Hour, 1) })
 		last := c.fenced(l, 0)
-		c.servers[2].Kill()
+		c.Servers[2].Kill()
 		last = max(last, c.fenced(l, 0))
-		c.each(func(n *fakeredis.Node) { n.SetClock(0, 1) })
-		c.servers[2].Restart(true)
+		c.Each(func(n *fakeredis.Node) { n.SetClock(0, 1) })
+		c.Servers[2].Restart(true)
 		time.Sleep(time.Second)
 		for i := range 10 {
 			c.nearest(3)
-			c.each(delaying(2*time.Millisecond, 0), i%3)
+			c.Each(delaying(2*time.Millisecond, 0), i%3)
 			last = c.fenced(l, last)
 		}
 	})
@@ -355,23 +355,23 @@ func (o *ordeal) next() {
 	counter := "redquorum:fence:a"
 	switch o.random.IntN(6) {
 	case 0:
-		o.do(0, "SET", counter, "text")
+		o.Do(0, "SET", counter, "text")
 	case 1:
-		o.do(0, "DEL", counter)
-		o.do(0, "ZADD", counter, 1, "x")
+		o.Do(0, "DEL", counter)
+		o.Do(0, "ZADD", counter, 1, "x")
 	case 2:
 		ahead := o.pick(5*time.Second, 15*time.Second, 25*time.Second, 70*time.Second, 3*time.Minute, time.Hour, 400*24*time.Hour)
-		o.do(0, "SET", counter, o.cluster.clock.Wall().Add(ahead).UnixMicro())
+		o.Do(0, "SET", counter, o.cluster.Clock.Wall().Add(ahead).UnixMicro())
 	case 3:
 		if o.clock {
 			by := o.pick(0, 0, 12*time.Second, 25*time.Second, time.Minute, time.Hour)
 			if o.random.IntN(2) == 0 {
 				by = -by
 			}
-			o.servers[0].SetClock(by, 1)
+			o.Servers[0].SetClock(by, 1)
 		}
 	}
-	for _, server := range o.servers {
+	for _, server := range o.Servers {
 		delaying(time.Duration(o.random.IntN(3))*time.Millisecond, 0)(server)
 	}
 	time.Sleep(o.pick(0, time.Microsecond, time.Millisecond, time.Second, 10*time.Second, 50*time.Second, 11*time.Minute))
@@ -389,11 +389,11 @@ func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
 			var last int64
 			for range 40 {
 				o.next()
-				lock := c.lock(lockers[o.random.IntN(len(lockers))], "a")
+				lock := c.Lock(lockers[o.random.IntN(len(lockers))], "a")
 				require.Greater(t, lock.Fence(), last)
 				assert.Less(t, c.ahead(lock.Fence()), 21*time.Second)
 				last = lock.Fence()
-				c.unlock(lock)
+				c.Unlock(lock)
 				time.Sleep(5 * time.Millisecond) // the slowest nodes have it by then
 			}
 		})

@@ -38,18 +38,18 @@ func TestMain(m *testing.M) {
 
 // cluster is a set of fake masters in virtual time.
 type cluster struct {
-	t       *testing.T
-	clock   *clocktest.Clock
-	servers fakeredis.Cluster
-	calls   sync.WaitGroup // in the background
+	T       *testing.T
+	Clock   *clocktest.Clock
+	Servers fakeredis.Cluster
+	Calls   sync.WaitGroup // in the background
 }
 
 // inBubble runs a test in virtual time, on masters that vote (see [fakeredis.InBubble]).
 func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	inYoungBubble(t, nodes, func(t *testing.T, c *cluster) {
-		for i := range c.servers {
-			c.admit(i, time.Minute)
+		for i := range c.Servers {
+			c.Admit(i, time.Minute)
 		}
 		test(t, c)
 	})
@@ -66,9 +66,9 @@ func runBubble(t *testing.T, name string, nodes int, test func(t *testing.T, c *
 // run in any order. It is short enough that few tests need to know of it.
 func transit() time.Duration { return 10 * time.Nanosecond }
 
-// instantly makes messages take no time, for tests that measure time exactly.
-func (c *cluster) instantly() {
-	for _, server := range c.servers {
+// Instantly makes messages take no time, for tests that measure time exactly.
+func (c *cluster) Instantly() {
+	for _, server := range c.Servers {
 		server.Delay(nil, nil)
 	}
 }
@@ -80,34 +80,34 @@ func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster))
 		for _, server := range servers {
 			server.Delay(transit, transit)
 		}
-		c := &cluster{t: t, clock: clk, servers: servers}
-		t.Cleanup(c.calls.Wait) // the last: contexts have ended and Lockers are closed by then
+		c := &cluster{T: t, Clock: clk, Servers: servers}
+		t.Cleanup(c.Calls.Wait) // the last: contexts have ended and Lockers are closed by then
 		test(t, c)
 	})
 }
 
-// admit gives a server a vote, as "redlock init" does: as a member of the cluster of all.
-func (c *cluster) admit(i int, maxTTL time.Duration) {
-	c.t.Helper()
-	info, _ := c.do(i, "INFO", "replication").([]byte)
+// Admit gives a server a vote, as "redlock init" does: as a member of the cluster of all.
+func (c *cluster) Admit(i int, maxTTL time.Duration) {
+	c.T.Helper()
+	info, _ := c.Do(i, "INFO", "replication").([]byte)
 	_, after, _ := strings.Cut(string(info), "master_replid:")
 	replID, _, _ := strings.Cut(after, "\r")
 	marker := fmt.Sprintf("active %s %s 0 %d %s cluster=C member=%s version=1.first",
-		rand.Text(), c.servers[i].RunID(), maxTTL.Milliseconds(), replID, memberID(c.servers.Endpoints()[i]))
-	require.Equal(c.t, "OK", c.do(i, "SET", pipeline.MemoryKey, marker))
+		rand.Text(), c.Servers[i].RunID(), maxTTL.Milliseconds(), replID, memberID(c.Servers.Endpoints()[i]))
+	require.Equal(c.T, "OK", c.Do(i, "SET", pipeline.MemoryKey, marker))
 	var members []string
-	for _, endpoint := range c.servers.Endpoints() {
+	for _, endpoint := range c.Servers.Endpoints() {
 		members = append(members, memberID(endpoint)+"=redis://"+endpoint)
 	}
 	register := fmt.Sprintf("%d\n1.first - C %d %d %s\n- 0\n-\nlearned",
-		c.clock.Wall().UnixMilli(), maxTTL.Milliseconds(), maxTTL.Milliseconds(), strings.Join(members, " "))
-	require.Equal(c.t, "OK", c.do(i, "SET", membersKey, register))
+		c.Clock.Wall().UnixMilli(), maxTTL.Milliseconds(), maxTTL.Milliseconds(), strings.Join(members, " "))
+	require.Equal(c.T, "OK", c.Do(i, "SET", membersKey, register))
 }
 
-// limit makes all servers members of a cluster with another MaxTTL.
-func (c *cluster) limit(maxTTL time.Duration) {
-	for i := range c.servers {
-		c.admit(i, maxTTL)
+// Limit makes all servers members of a cluster with another MaxTTL.
+func (c *cluster) Limit(maxTTL time.Duration) {
+	for i := range c.Servers {
+		c.Admit(i, maxTTL)
 	}
 }
 
@@ -116,78 +116,78 @@ func memberID(endpoint string) string { return "redis://" + endpoint }
 
 const membersKey = pipeline.RegisterKey
 
-// locker returns a Locker that does not renew its locks. It has connected to every node that it can
+// Locker returns a Locker that does not renew its locks. It has connected to every node that it can
 // reach.
-func (c *cluster) locker(opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
-	return c.renewing(append([]redlock.Option{redlock.WithoutRenewal()}, opts...)...)
+func (c *cluster) Locker(opts ...redlock.Option) *redlock.Locker {
+	c.T.Helper()
+	return c.Renewing(append([]redlock.Option{redlock.WithoutRenewal()}, opts...)...)
 }
 
-// renewing is like locker, with renewal.
-func (c *cluster) renewing(opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
-	l := c.connecting(opts...)
+// Renewing is like locker, with renewal.
+func (c *cluster) Renewing(opts ...redlock.Option) *redlock.Locker {
+	c.T.Helper()
+	l := c.Connecting(opts...)
 	settle()
 	return l
 }
 
-// connecting returns a Locker that has not connected yet.
-func (c *cluster) connecting(opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
-	return c.made(c.servers.Endpoints(), opts...)
+// Connecting returns a Locker that has not connected yet.
+func (c *cluster) Connecting(opts ...redlock.Option) *redlock.Locker {
+	c.T.Helper()
+	return c.LockerOf(c.Servers.Endpoints(), opts...)
 }
 
-// listing is like renewing, for a list of some of the masters.
-func (c *cluster) listing(list []int, opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
+// Listing is like renewing, for a list of some of the masters.
+func (c *cluster) Listing(list []int, opts ...redlock.Option) *redlock.Locker {
+	c.T.Helper()
 	var endpoints []string
 	for _, i := range list {
-		endpoints = append(endpoints, c.servers.Endpoints()[i])
+		endpoints = append(endpoints, c.Servers.Endpoints()[i])
 	}
-	l := c.made(endpoints, opts...)
+	l := c.LockerOf(endpoints, opts...)
 	settle()
 	return l
 }
 
-func (c *cluster) made(endpoints []string, opts ...redlock.Option) *redlock.Locker {
-	c.t.Helper()
-	dialer := pool.WithDialer(c.dialer())
-	opts = append([]redlock.Option{redlock.WithClock(c.clock), redlock.WithPool(dialer)}, opts...)
+func (c *cluster) LockerOf(endpoints []string, opts ...redlock.Option) *redlock.Locker {
+	c.T.Helper()
+	dialer := pool.WithDialer(c.Dialer())
+	opts = append([]redlock.Option{redlock.WithClock(c.Clock), redlock.WithPool(dialer)}, opts...)
 	l, err := redlock.New(endpoints, opts...)
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() {
+	require.NoError(c.T, err)
+	c.T.Cleanup(func() {
 		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // nodes may be away
-			assert.NoError(c.t, err)
+			assert.NoError(c.T, err)
 		}
 	})
 	return l
 }
 
-// dialer connects to the servers that the cluster has at the time of the dial.
-func (c *cluster) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+// Dialer connects to the servers that the cluster has at the time of the dial.
+func (c *cluster) Dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return c.servers.Dial(ctx, network, address)
+		return c.Servers.Dial(ctx, network, address)
 	}
 }
 
-// do sends a command to a server on a separate connection.
-func (c *cluster) do(i int, name string, args ...any) any {
-	c.t.Helper()
-	return c.servers[i].Do(c.t, name, args...)
+// Do sends a command to a server on a separate connection.
+func (c *cluster) Do(i int, name string, args ...any) any {
+	c.T.Helper()
+	return c.Servers[i].Do(c.T, name, args...)
 }
 
-// holders returns the value of a key on each node, "" if there is none.
-func (c *cluster) holders(key string) (values []string) {
-	for _, server := range c.servers {
+// Holders returns the value of a key on each node, "" if there is none.
+func (c *cluster) Holders(key string) (values []string) {
+	for _, server := range c.Servers {
 		value, _, _ := server.Get(key)
 		values = append(values, value)
 	}
 	return values
 }
 
-// each does something to some nodes, to all where none are named.
-func (c *cluster) each(act func(*fakeredis.Node), which ...int) {
-	for i, server := range c.servers {
+// Each does something to some nodes, to all where none are named.
+func (c *cluster) Each(act func(*fakeredis.Node), which ...int) {
+	for i, server := range c.Servers {
 		if len(which) == 0 || slices.Contains(which, i) {
 			act(server)
 		}
@@ -213,68 +213,68 @@ func delaying(request, reply time.Duration) func(*fakeredis.Node) {
 	}
 }
 
-// slow makes every command and every reply of all nodes take half a round trip.
-func (c *cluster) slow(roundTrip time.Duration) { c.each(delaying(roundTrip/2, roundTrip/2)) }
+// Slow makes every command and every reply of all nodes take half a round trip.
+func (c *cluster) Slow(roundTrip time.Duration) { c.Each(delaying(roundTrip/2, roundTrip/2)) }
 
-// set writes a key on some nodes, on all where none are named.
-func (c *cluster) set(key, value string, life time.Duration, which ...int) {
-	c.t.Helper()
-	c.each(func(n *fakeredis.Node) { n.Do(c.t, "SET", key, value, "PX", life.Milliseconds()) }, which...)
+// Set writes a key on some nodes, on all where none are named.
+func (c *cluster) Set(key, value string, life time.Duration, which ...int) {
+	c.T.Helper()
+	c.Each(func(n *fakeredis.Node) { n.Do(c.T, "SET", key, value, "PX", life.Milliseconds()) }, which...)
 }
 
-// del deletes a key on some nodes, on all where none are named.
-func (c *cluster) del(key string, which ...int) {
-	c.t.Helper()
-	c.each(func(n *fakeredis.Node) { n.Do(c.t, "DEL", key) }, which...)
+// Del deletes a key on some nodes, on all where none are named.
+func (c *cluster) Del(key string, which ...int) {
+	c.T.Helper()
+	c.Each(func(n *fakeredis.Node) { n.Do(c.T, "DEL", key) }, which...)
 }
 
-// lock acquires a lock that must be free.
-func (c *cluster) lock(l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
-	c.t.Helper()
+// Lock acquires a Lock that must be free.
+func (c *cluster) Lock(l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
+	c.T.Helper()
 	lock, err := l.TryLock(ctx, name, opts...)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	return lock
 }
 
-// taken requires that a lock is refused because somebody has it.
-func (c *cluster) taken(l *redlock.Locker, name string) {
-	c.t.Helper()
+// Taken requires that a lock is refused because somebody has it.
+func (c *cluster) Taken(l *redlock.Locker, name string) {
+	c.T.Helper()
 	_, err := l.TryLock(ctx, name)
-	require.ErrorIs(c.t, err, redlock.ErrTaken)
+	require.ErrorIs(c.T, err, redlock.ErrTaken)
 }
 
-// noQuorum requires that a lock cannot be had, also for these reasons.
-func (c *cluster) noQuorum(l *redlock.Locker, reasons ...error) {
-	c.t.Helper()
+// NoQuorum requires that a lock cannot be had, also for these reasons.
+func (c *cluster) NoQuorum(l *redlock.Locker, reasons ...error) {
+	c.T.Helper()
 	_, err := l.TryLock(ctx, "a")
-	require.ErrorIs(c.t, err, redlock.ErrNoQuorum)
+	require.ErrorIs(c.T, err, redlock.ErrNoQuorum)
 	for _, reason := range reasons {
-		require.ErrorIs(c.t, err, reason)
+		require.ErrorIs(c.T, err, reason)
 	}
 }
 
-// unlock releases locks that are held.
-func (c *cluster) unlock(locks ...*redlock.Lock) {
-	c.t.Helper()
+// Unlock releases locks that are held.
+func (c *cluster) Unlock(locks ...*redlock.Lock) {
+	c.T.Helper()
 	for _, lock := range locks {
-		require.NotNil(c.t, lock)
-		require.NoError(c.t, lock.Unlock(ctx))
+		require.NotNil(c.T, lock)
+		require.NoError(c.T, lock.Unlock(ctx))
 	}
 }
 
-// within returns a context that ends after d, or with the test.
-func (c *cluster) within(d time.Duration) context.Context {
+// Within returns a context that ends after d, or with the test.
+func (c *cluster) Within(d time.Duration) context.Context {
 	limited, cancel := context.WithTimeout(ctx, d)
-	c.t.Cleanup(cancel)
+	c.T.Cleanup(cancel)
 	return limited
 }
 
-// background makes a call that waits, and sends the lock on the channel, nil after an error.
-func (c *cluster) background(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
+// Background makes a call that waits, and sends the lock on the channel, nil after an error.
+func (c *cluster) Background(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
 	got := make(chan *redlock.Lock, 1)
-	c.calls.Go(func() {
+	c.Calls.Go(func() {
 		lock, err := acquire()
-		assert.NoError(c.t, err)
+		assert.NoError(c.T, err)
 		got <- lock
 	})
 	return got
@@ -283,47 +283,47 @@ func (c *cluster) background(acquire func() (*redlock.Lock, error)) <-chan *redl
 // patience bounds waits in the background: longer than any that a test sees.
 const patience = 10 * time.Minute
 
-// waiting is like background for a lock that somebody has. The call is queued when it returns.
-func (c *cluster) waiting(l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
-	c.t.Helper()
-	return c.queued(func() (*redlock.Lock, error) { return l.Lock(c.within(patience), name, opts...) })
+// Waiting is like background for a lock that somebody has. The call is queued when it returns.
+func (c *cluster) Waiting(l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
+	c.T.Helper()
+	return c.Queued(func() (*redlock.Lock, error) { return l.Lock(c.Within(patience), name, opts...) })
 }
 
-// queued is like waiting, for a call of any kind.
-func (c *cluster) queued(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
-	c.t.Helper()
-	got := c.background(acquire)
+// Queued is like waiting, for a call of any kind.
+func (c *cluster) Queued(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
+	c.T.Helper()
+	got := c.Background(acquire)
 	time.Sleep(20 * time.Millisecond)
 	synctest.Wait()
-	require.Empty(c.t, got, "it waits")
+	require.Empty(c.T, got, "it waits")
 	return got
 }
 
-// ending makes a call in the background, and sends how it ends on the channel.
-func (c *cluster) ending(call func() error) <-chan error {
+// Ending makes a call in the background, and sends how it ends on the channel.
+func (c *cluster) Ending(call func() error) <-chan error {
 	done := make(chan error, 1)
-	c.calls.Go(func() { done <- call() })
+	c.Calls.Go(func() { done <- call() })
 	return done
 }
 
-// leavesNothing requires that no node has a key after d, except for its memory marker, its log and
+// LeavesNothing requires that no node has a key after d, except for its memory marker, its log and
 // the number of a semaphore's permits, which stays for a while.
-func (c *cluster) leavesNothing(d time.Duration) {
-	c.t.Helper()
+func (c *cluster) LeavesNothing(d time.Duration) {
+	c.T.Helper()
 	time.Sleep(d)
 	settle()
-	for i, server := range c.servers {
+	for i, server := range c.Servers {
 		for _, key := range server.Keys() {
 			if key != pipeline.MemoryKey && key != membersKey && key != wire.LogKey && !strings.HasPrefix(key, "redquorum:permits:") {
-				assert.Fail(c.t, "a key is left", "%q on node %d", key, i)
+				assert.Fail(c.T, "a key is left", "%q on node %d", key, i)
 			}
 		}
 	}
 }
 
-// keys counts the keys on all nodes, except for the memory markers.
-func (c *cluster) keys() (n int) {
-	for _, server := range c.servers {
+// Keys counts the Keys on all nodes, except for the memory markers.
+func (c *cluster) Keys() (n int) {
+	for _, server := range c.Servers {
 		for _, key := range server.Keys() {
 			if key != pipeline.MemoryKey && key != membersKey {
 				n++
@@ -333,9 +333,9 @@ func (c *cluster) keys() (n int) {
 	return n
 }
 
-// count counts some of the commands that all nodes have executed so far.
-func (c *cluster) count(counts func(args []string) bool) (n int) {
-	for _, server := range c.servers {
+// Count counts some of the commands that all nodes have executed so far.
+func (c *cluster) Count(counts func(args []string) bool) (n int) {
+	for _, server := range c.Servers {
 		for _, command := range server.Commands() {
 			if counts(command.Args) {
 				n++
@@ -345,14 +345,14 @@ func (c *cluster) count(counts func(args []string) bool) (n int) {
 	return n
 }
 
-// commands is count without SUBSCRIBE, PING and those of a new connection's handshake.
-func (c *cluster) commands() int {
-	return c.count(func(args []string) bool { return !ofHandshake(args) && args[0] != "SUBSCRIBE" })
+// Commands is count without SUBSCRIBE, PING and those of a new connection's handshake.
+func (c *cluster) Commands() int {
+	return c.Count(func(args []string) bool { return !ofHandshake(args) && args[0] != "SUBSCRIBE" })
 }
 
-// proofs is count of the commands about memory markers.
-func (c *cluster) proofs() int {
-	return c.count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
+// Proofs is count of the commands about memory markers.
+func (c *cluster) Proofs() int {
+	return c.Count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
 }
 
 var settle = fakeredis.Settle

@@ -18,23 +18,23 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// inspect returns what is known of a name.
-func (c *cluster) inspect(l *redlock.Locker, name string) admin.Status {
-	c.t.Helper()
+// Inspect returns what is known of a name.
+func (c *cluster) Inspect(l *redlock.Locker, name string) admin.Status {
+	c.T.Helper()
 	status, err := admin.Of(l).Inspect(ctx, name)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	return status
 }
 
 func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithKeyPrefix("p:"))
-		assert.True(t, c.inspect(l, "a").Free)
-		lock := c.lock(l, "a", redlock.WithOwner("worker 7"))
+		l := c.Renewing(redlock.WithKeyPrefix("p:"))
+		assert.True(t, c.Inspect(l, "a").Free)
+		lock := c.Lock(l, "a", redlock.WithOwner("worker 7"))
 		settle()
-		c.servers[0].Stop()
-		c.do(1, "SET", "p:a", "someone|else")
-		status := c.inspect(l, "a")
+		c.Servers[0].Stop()
+		c.Do(1, "SET", "p:a", "someone|else")
+		status := c.Inspect(l, "a")
 		assert.Equal(t, lock.Value(), status.Value)
 		assert.Equal(t, "worker 7", status.Owner)
 		assert.False(t, status.Free)
@@ -45,14 +45,14 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 		assert.Negative(t, status.Nodes[1].TTL)
 		assert.Equal(t, "redis://node2:6379", status.Nodes[2].Endpoint)
 		assert.InDelta(t, 10, status.Nodes[2].TTL.Seconds(), 0.1)
-		c.servers[0].Continue()
+		c.Servers[0].Continue()
 
 		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "a"))
-		c.leavesNothing(0)
+		c.LeavesNothing(0)
 		took := elapsed(func() { <-lock.Done() })
 		assert.LessOrEqual(t, took, 4*time.Second)
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-		c.each(kill, 0, 1, 2)
+		c.Each(kill, 0, 1, 2)
 		time.Sleep(time.Second)
 		_, err := admin.Of(l).Inspect(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -62,12 +62,12 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 
 func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing()
-		began := c.clock.Wall().Truncate(time.Second)
-		first := c.lock(l, "a", redlock.WithFencing())
-		next := c.waiting(c.locker(), "a")
+		l := c.Renewing()
+		began := c.Clock.Wall().Truncate(time.Second)
+		first := c.Lock(l, "a", redlock.WithFencing())
+		next := c.Waiting(c.Locker(), "a")
 		time.Sleep(time.Minute)
-		status := c.inspect(l, "a")
+		status := c.Inspect(l, "a")
 		program := regexp.QuoteMeta(filepath.Base(os.Args[0]))
 		assert.Regexp(t, fmt.Sprintf(`^[^|@]+@[^|:]+:%d %s$`, os.Getpid(), program), status.Owner)
 		assert.WithinDuration(t, began, status.Since.Time, 0)
@@ -80,25 +80,25 @@ func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
 			waiters = append(waiters, node.Waiters...)
 		}
 		assert.Equal(t, []string{status.Owner}, waiters, "only at the coordinator")
-		c.unlock(first)
+		c.Unlock(first)
 		second := <-next
 		settle()
-		status = c.inspect(l, "a")
+		status = c.Inspect(l, "a")
 		assert.WithinDuration(t, began, status.Since.Time, time.Second)
 		assert.True(t, status.Since.Waited, "it has not held the lock all the time")
-		c.unlock(second)
+		c.Unlock(second)
 	})
 }
 
 func TestInspectShowsReaders(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		readers := []*redlock.Lock{
 			c.read(l, redlock.WithOwner("me"), redlock.WithTTL(5*time.Second)), c.read(l, redlock.WithTTL(7*time.Second)),
 		}
 		settle()
-		c.do(0, "ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
-		status := c.inspect(l, "a")
+		c.Do(0, "ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
+		status := c.Inspect(l, "a")
 		assert.Equal(t, "readers", status.Owner)
 		assert.False(t, status.Free)
 		for _, node := range status.Nodes {
@@ -109,9 +109,9 @@ func TestInspectShowsReaders(t *testing.T) {
 			}
 			assert.Equal(t, "me", node.Readers[0].Owner)
 		}
-		c.unlock(readers...)
-		writer := c.lock(l, "a")
-		status = c.inspect(l, "a")
+		c.Unlock(readers...)
+		writer := c.Lock(l, "a")
+		status = c.Inspect(l, "a")
 		assert.Equal(t, writer.Value(), status.Value)
 		assert.Empty(t, status.Nodes[0].Readers)
 	})
@@ -121,17 +121,17 @@ func TestInspectShowsReaders(t *testing.T) {
 func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()
-		l := c.locker(redlock.WithTTL(30 * time.Second))
-		c.servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
-		lock := c.lock(l, "a")
+		l := c.Locker(redlock.WithTTL(30 * time.Second))
+		c.Servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
+		lock := c.Lock(l, "a")
 		settle()
-		c.servers[2].RefuseWith("")
-		c.servers[1].Kill()
-		c.servers[1].Restart(false)
+		c.Servers[2].RefuseWith("")
+		c.Servers[1].Kill()
+		c.Servers[1].Restart(false)
 		time.Sleep(time.Second)
 		require.NoError(t, lock.Err())
-		for name, locker := range map[string]*redlock.Locker{"known before": l, "new to it": c.locker()} {
-			status := c.inspect(locker, "a")
+		for name, locker := range map[string]*redlock.Locker{"known before": l, "new to it": c.Locker()} {
+			status := c.Inspect(locker, "a")
 			assert.False(t, status.Free, name)
 			assert.Empty(t, status.Value, name)
 			assert.Equal(t, lock.Value(), status.Nodes[0].Value)
@@ -142,15 +142,15 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 
 // inspectPermits returns what is known of the semaphore "s".
 func (c *cluster) inspectPermits(l *redlock.Locker) admin.SemaphoreStatus {
-	c.t.Helper()
+	c.T.Helper()
 	status, err := admin.Of(l).InspectSemaphore(ctx, "s")
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	return status
 }
 
 func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		operator := c.locker()
+		operator := c.Locker()
 		none := c.inspectPermits(operator)
 		assert.Equal(t, "s", none.Name)
 		assert.Zero(t, none.Permits)
@@ -169,7 +169,7 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 			of    *redlock.Semaphore
 			owner string
 		}{{s, "first"}, {s, ""}, {other, "of|another:process"}} {
-			over := c.ending(func() error { _, err := who.of.Acquire(waiting, redlock.WithOwner(who.owner)); return err })
+			over := c.Ending(func() error { _, err := who.of.Acquire(waiting, redlock.WithOwner(who.owner)); return err })
 			defer func() { require.ErrorIs(t, <-over, context.Canceled) }()
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -201,13 +201,13 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		c.grown()
-		operator, s := c.locker(), c.permits("s", 2, redlock.WithTTL(30*time.Second))
+		operator, s := c.Locker(), c.permits("s", 2, redlock.WithTTL(30*time.Second))
 		lock := c.permit(s)
 		settle()
-		c.do(0, "DEL", "redquorum:permits:s", "s#1", "s#2") // it was never asked
-		c.do(1, "SET", "redquorum:permits:s", "4")
-		c.do(2, "SET", "redquorum:permits:s", "2.5")
-		c.do(2, "SET", "redquorum:permit:wait:s", "no list")
+		c.Do(0, "DEL", "redquorum:permits:s", "s#1", "s#2") // it was never asked
+		c.Do(1, "SET", "redquorum:permits:s", "4")
+		c.Do(2, "SET", "redquorum:permits:s", "2.5")
+		c.Do(2, "SET", "redquorum:permit:wait:s", "no list")
 		status := c.inspectPermits(operator)
 		assert.Equal(t, 2, status.Permits)
 		var known []int
@@ -222,22 +222,22 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 				assert.True(t, slot.Free)
 			}
 		}
-		c.servers[4].Stop()
+		c.Servers[4].Stop()
 		status = c.inspectPermits(operator)
 		require.Error(t, status.Nodes[4].Err)
 		assert.Equal(t, 4, status.Permits, "the larger of two numbers that are as common")
 		for _, slot := range status.Slots {
 			require.Error(t, slot.Nodes[4].Err)
 		}
-		c.servers[4].Kill()
-		c.servers[4].Restart(false)
+		c.Servers[4].Kill()
+		c.Servers[4].Restart(false)
 		time.Sleep(time.Second)
-		c.do(4, "SET", "redquorum:permits:s", "2")
+		c.Do(4, "SET", "redquorum:permits:s", "2")
 		status = c.inspectPermits(operator)
 		require.ErrorIs(t, status.Nodes[4].Err, pool.ErrQuarantined)
 		assert.Equal(t, 2, status.Nodes[4].Permits)
 		assert.Equal(t, 4, status.Permits, "it does not count")
-		c.each(kill, 0, 1, 2)
+		c.Each(kill, 0, 1, 2)
 		time.Sleep(time.Second)
 		_, err := admin.Of(operator).InspectSemaphore(ctx, "s")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -247,20 +247,20 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 // A node's reply may have 4,096 entries and 1 MiB. Each reader takes two entries.
 func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l, last := c.locker(), c.clock.Wall().Add(time.Minute).UnixMilli()
+		l, last := c.Locker(), c.Clock.Wall().Add(time.Minute).UnixMilli()
 		c.read(l)
-		c.set("document", strings.Repeat("x", 2<<20), time.Minute)
+		c.Set("document", strings.Repeat("x", 2<<20), time.Minute)
 		for i := range 2100 {
-			for node := range c.servers {
-				c.do(node, "ZADD", "redquorum:readers:a", last+int64(i), fmt.Sprint("r", i))
+			for node := range c.Servers {
+				c.Do(node, "ZADD", "redquorum:readers:a", last+int64(i), fmt.Sprint("r", i))
 			}
 		}
-		readers := c.inspect(l, "a").Nodes[0].Readers
+		readers := c.Inspect(l, "a").Nodes[0].Readers
 		require.Len(t, readers, 2000, "those that live longest")
 		assert.Equal(t, "r2099", readers[len(readers)-1].Value)
-		c.inspect(l, "document")
+		c.Inspect(l, "document")
 		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "document"))
-		c.unlock(c.lock(l, "b"))
+		c.Unlock(c.Lock(l, "b"))
 	})
 }
 
@@ -268,14 +268,14 @@ func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
 // longest values of ours fit into a reply, too.
 func TestInspectionsOfASemaphoreAreAnsweredHoweverMuchThereIs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		s, err := l.Semaphore("s", 2)
 		require.NoError(t, err)
 		permit, err := s.TryAcquire(ctx)
 		require.NoError(t, err)
 		settle()
 		other := map[string]string{"s#1": "s#2", "s#2": "s#1"}[permit.Name()]
-		c.set(other, strings.Repeat("v", 2<<20), time.Minute)
+		c.Set(other, strings.Repeat("v", 2<<20), time.Minute)
 		status, err := admin.Of(l).InspectSemaphore(ctx, "s")
 		require.NoError(t, err)
 		require.Len(t, status.Slots, 2)
@@ -289,11 +289,11 @@ func TestInspectionsOfASemaphoreAreAnsweredHoweverMuchThereIs(t *testing.T) {
 		require.NoError(t, permit.Verify(ctx), "the connections are still up")
 	})
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.do(0, "SET", "redquorum:permits:s", "1024", "PX", 60000)
+		c.Do(0, "SET", "redquorum:permits:s", "1024", "PX", 60000)
 		for i := range 1024 {
-			c.do(0, "SET", fmt.Sprint("s#", i+1), strings.Repeat("v", 1281), "PX", 60000)
+			c.Do(0, "SET", fmt.Sprint("s#", i+1), strings.Repeat("v", 1281), "PX", 60000)
 		}
-		l := c.locker()
+		l := c.Locker()
 		status, err := admin.Of(l).InspectSemaphore(ctx, "s")
 		require.NoError(t, err)
 		assert.Len(t, status.Slots, 1024)

@@ -72,7 +72,7 @@ func TestNewRefusesBadArgumentsByName(t *testing.T) {
 func TestNewFromNodesChecksItsNodes(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		newNode := func(endpoint string) *pool.Node {
-			node, err := pool.NewNode(endpoint, pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+			node, err := pool.NewNode(endpoint, pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 			require.NoError(t, err)
 			t.Cleanup(func() { node.Close() })
 			return node
@@ -93,9 +93,9 @@ func TestNewFromNodesChecksItsNodes(t *testing.T) {
 		for range 2 { // Close leaves the nodes open
 			l, err := redlock.NewFromNodes([]*pool.Node{a})
 			require.NoError(t, err)
-			c.lock(l, "a")
+			c.Lock(l, "a")
 			require.NoError(t, l.Close())
-			assert.Zero(t, c.keys())
+			assert.Zero(t, c.Keys())
 		}
 	})
 }
@@ -103,10 +103,10 @@ func TestNewFromNodesChecksItsNodes(t *testing.T) {
 // Those that every call refuses are in TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing.
 func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		lock := c.lock(l, "held")
+		l := c.Locker()
+		lock := c.Lock(l, "held")
 		settle()
-		before := len(c.servers[0].Commands())
+		before := len(c.Servers[0].Commands())
 		var none context.Context
 		calls := map[string]func() error{
 			"empty name":    func() error { _, err := l.TryLock(ctx, ""); return err },
@@ -136,11 +136,11 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 			require.ErrorIs(t, call(), redlock.ErrInvalid, name)
 		}
 		settle()
-		assert.Len(t, c.servers[0].Commands(), before)
+		assert.Len(t, c.Servers[0].Commands(), before)
 		require.NoError(t, lock.Err())
 
-		longest := c.lock(l, strings.Repeat("\x00", 4096), redlock.WithTTL(10*time.Millisecond))
-		c.unlock(longest) // the limits themselves are valid
+		longest := c.Lock(l, strings.Repeat("\x00", 4096), redlock.WithTTL(10*time.Millisecond))
+		c.Unlock(longest) // the limits themselves are valid
 	})
 }
 
@@ -159,13 +159,13 @@ func TestKeysOfTheLibraryItselfCannotBeLocked(t *testing.T) {
 			{"a", "redquorum:fence:a", false},
 			{"redq", "redquorum:fence:a", false},
 		} {
-			lock, err := c.locker(redlock.WithKeyPrefix(test.prefix)).TryLock(ctx, test.name)
+			lock, err := c.Locker(redlock.WithKeyPrefix(test.prefix)).TryLock(ctx, test.name)
 			if test.refused {
 				require.ErrorIs(t, err, redlock.ErrInvalid, "%q %q", test.prefix, test.name)
 				continue
 			}
 			require.NoError(t, err, "%q %q", test.prefix, test.name)
-			c.unlock(lock)
+			c.Unlock(lock)
 		}
 	})
 }

@@ -20,12 +20,12 @@ import (
 
 // log returns the log, without the process that wrote it.
 func (c *cluster) log(l *redlock.Locker) (lines []string) {
-	c.t.Helper()
+	c.T.Helper()
 	entries, err := door.Of(l).ReadLog(ctx)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	for _, e := range entries {
-		assert.WithinDuration(c.t, c.clock.Wall(), time.UnixMilli(e.Millis), time.Hour)
-		assert.Contains(c.t, e.By, fmt.Sprintf(":%d ", os.Getpid()))
+		assert.WithinDuration(c.T, c.Clock.Wall(), time.UnixMilli(e.Millis), time.Hour)
+		assert.Contains(c.T, e.By, fmt.Sprintf(":%d ", os.Getpid()))
 		lines = append(lines, strings.Join([]string{e.Kind, e.Key, e.Holder, e.Why}, ", "))
 	}
 	return lines
@@ -33,9 +33,9 @@ func (c *cluster) log(l *redlock.Locker) (lines []string) {
 
 func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		l, operator := c.renewing(redlock.WithKeyPrefix("p:"), redlock.WithOwner("me")), c.locker(redlock.WithKeyPrefix("p:"))
-		c.servers[0].Stop() // a master that is away keeps nobody from it
-		lock := c.lock(l, "a")
+		l, operator := c.Renewing(redlock.WithKeyPrefix("p:"), redlock.WithOwner("me")), c.Locker(redlock.WithKeyPrefix("p:"))
+		c.Servers[0].Stop() // a master that is away keeps nobody from it
+		lock := c.Lock(l, "a")
 		time.Sleep(time.Second)
 		taken, err := door.Of(operator).Force(ctx, "a", "its host burns", nil)
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		<-lock.Done()
 		settle()
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"), "and there was nothing to tell")
-		c.servers[0].Continue()
+		c.Servers[0].Continue()
 		assert.Equal(t, []string{
 			"forced, p:a, me, its host burns", "lost, p:a, me, a quorum of nodes no longer has it",
 		}, c.log(l))
@@ -56,13 +56,13 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 // Between an operator's look and its release, the lock goes to the next.
 func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		operator := c.locker()
+		operator := c.Locker()
 		force := func(values ...string) error {
 			_, err := door.Of(operator).Force(ctx, "a", "gone", values)
 			return err
 		}
-		first := c.lock(c.renewing(), "a")
-		next := c.waiting(c.renewing(), "a")
+		first := c.Lock(c.Renewing(), "a")
+		next := c.Waiting(c.Renewing(), "a")
 		settle()
 		require.ErrorIs(t, force("another"), journal.ErrChanged)
 		require.NoError(t, first.Verify(ctx))
@@ -70,9 +70,9 @@ func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 		second := <-next
 		require.ErrorIs(t, force(first.Value()), journal.ErrChanged)
 		require.NoError(t, second.Verify(ctx), "nobody meant it")
-		c.set("a", "what a minority has", time.Minute, 2)
+		c.Set("a", "what a minority has", time.Minute, 2)
 		require.NoError(t, force(second.Value()))
-		assert.Equal(t, []byte("what a minority has"), c.do(2, "GET", "a"), "it is another attempt's")
+		assert.Equal(t, []byte("what a minority has"), c.Do(2, "GET", "a"), "it is another attempt's")
 		require.NoError(t, force("free"), "and nobody holds it")
 	})
 }
@@ -82,7 +82,7 @@ func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
 		for _, change := range []change{add(3), setMaxTTL(2 * maxTTL), remove(0)} {
-			done := c.ending(func() error { return change(admin.Of(other).Cluster(), c.within(time.Minute)) })
+			done := c.Ending(func() error { return change(admin.Of(other).Cluster(), c.Within(time.Minute)) })
 			c.change(l, change)
 			if err := <-done; err != nil {
 				require.ErrorIs(t, err, redlock.ErrNotMember, "it is removed already")
@@ -101,16 +101,16 @@ func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
 
 func TestTheLogIsBounded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		var locks []*redlock.Lock
 		for i := range 50 {
-			locks = append(locks, c.lock(l, fmt.Sprint(i)))
+			locks = append(locks, c.Lock(l, fmt.Sprint(i)))
 		}
 		time.Sleep(2 * time.Minute) // all are lost at once
 		<-locks[49].Done()
 		settle()
 		assert.Len(t, c.log(l), 8, "a Locker does not write when the masters have other things to do")
-		last := c.lock(l, "last", redlock.WithTTL(time.Second))
+		last := c.Lock(l, "last", redlock.WithTTL(time.Second))
 		time.Sleep(time.Minute)
 		<-last.Done()
 		settle()
@@ -127,8 +127,8 @@ func TestTheLogIsBounded(t *testing.T) {
 		assert.Len(t, lines, journal.Kept)
 		assert.False(t, slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "lost") }), "the oldest went")
 		size := 0
-		for i := range c.servers {
-			for _, entry := range c.do(i, "ZRANGE", wire.LogKey, 0, -1).([]any) {
+		for i := range c.Servers {
+			for _, entry := range c.Do(i, "ZRANGE", wire.LogKey, 0, -1).([]any) {
 				size = max(size, len(entry.([]byte)))
 			}
 		}
@@ -140,12 +140,12 @@ func TestTheLogIsBounded(t *testing.T) {
 func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 	for _, refused := range []string{"ZADD", "ZPOPMIN", "ZCARD"} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			l := c.renewing()
-			for _, server := range c.servers {
+			l := c.Renewing()
+			for _, server := range c.Servers {
 				server.RefuseWith("NOPERM no permissions", refused)
 			}
 			for range 20 {
-				lock := c.lock(l, "a")
+				lock := c.Lock(l, "a")
 				taken, err := door.Of(l).Force(ctx, "a", "", nil)
 				require.NoError(t, err)
 				if refused != "ZPOPMIN" { // which is needed once the log is full
@@ -154,7 +154,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 				<-lock.Done()
 				settle()
 			}
-			c.unlock(c.lock(l, "a"))
+			c.Unlock(c.Lock(l, "a"))
 			c.change(l, setMaxTTL(maxTTL))
 		})
 	}
@@ -162,12 +162,12 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 
 func TestAForcedReleaseIsInTheLogWhoeverAnswersFirst(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l, operator := c.locker(redlock.WithOwner("me")), c.locker()
-		c.lock(l, "a")
+		l, operator := c.Locker(redlock.WithOwner("me")), c.Locker()
+		c.Lock(l, "a")
 		settle()
-		c.del("a", 2) // this one does not have it
-		c.each(delaying(time.Millisecond, time.Millisecond), 0)
-		c.each(delaying(5*time.Millisecond, 5*time.Millisecond), 1)
+		c.Del("a", 2) // this one does not have it
+		c.Each(delaying(time.Millisecond, time.Millisecond), 0)
+		c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), 1)
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"))
 		time.Sleep(time.Second)
 		lines := c.log(operator)
@@ -178,15 +178,15 @@ func TestAForcedReleaseIsInTheLogWhoeverAnswersFirst(t *testing.T) {
 
 // A master whose clock was ahead, or that got an entry of the far future, keeps what comes next.
 func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
-	ahead := func(c *cluster) { c.servers[0].SetClock(24*time.Hour, 1) }
+	ahead := func(c *cluster) { c.Servers[0].SetClock(24*time.Hour, 1) }
 	for name, before := range map[string]func(c *cluster){
 		"it was ahead":       ahead,
-		"it was far ahead":   func(c *cluster) { c.servers[0].SetClock(20*365*24*time.Hour, 1) },
+		"it was far ahead":   func(c *cluster) { c.Servers[0].SetClock(20*365*24*time.Hour, 1) },
 		"it stepped back":    func(*cluster) {},
-		"others wrote to it": func(c *cluster) { c.do(0, "ZADD", wire.LogKey, "inf", "theirs", "1e300", "theirs as well") },
+		"others wrote to it": func(c *cluster) { c.Do(0, "ZADD", wire.LogKey, "inf", "theirs", "1e300", "theirs as well") },
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-			write := door.Of(c.locker()).WriteLog
+			write := door.Of(c.Locker()).WriteLog
 			fill := func(kind string, n int) {
 				for i := range n {
 					require.NoError(t, write(ctx, journal.Entry{Kind: kind, ID: fmt.Sprintf("%s%03d", kind, n-i)}))
@@ -195,11 +195,11 @@ func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
 			}
 			before(c)
 			fill("old", journal.Kept)
-			c.servers[0].SetClock(-time.Minute, 1)
+			c.Servers[0].SetClock(-time.Minute, 1)
 			fill("new", 20)
-			newest := fmt.Sprint(c.log(c.locker()))
+			newest := fmt.Sprint(c.log(c.Locker()))
 			assert.Equal(t, 20, strings.Count(newest, "new"))
-			kept := c.do(0, "ZRANGE", wire.LogKey, 0, -1).([]any)
+			kept := c.Do(0, "ZRANGE", wire.LogKey, 0, -1).([]any)
 			assert.Len(t, kept, journal.Kept)
 			text := fmt.Sprintf("%s", kept)
 			assert.Equal(t, 20, strings.Count(text, `"kind":"new"`), "that master has them all")

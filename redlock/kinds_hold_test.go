@@ -19,35 +19,35 @@ import (
 func TestALockOfAnyKindExcludesTheOthersUntilItIsReleased(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 5} {
 		eachKind(t, nodes, func(t *testing.T, c *cluster, k kind) {
-			a, b := c.locker(), c.locker()
+			a, b := c.Locker(), c.Locker()
 			lock := c.of(k, a)
 			assert.Equal(t, k.name, lock.Name())
 			_, err := k.all(ctx, b)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			assert.NotErrorIs(t, err, redlock.ErrNoQuorum)
-			c.taken(b, k.name)
+			c.Taken(b, k.name)
 			require.NoError(t, lock.Verify(ctx))
-			c.unlock(lock)
+			c.Unlock(lock)
 			require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
-			c.leavesNothing(0)
+			c.LeavesNothing(0)
 			lock = c.allOf(k, b)
 			_, err = k.try(ctx, a)
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			require.ErrorContains(t, err, `acquire "`+k.asked+`": 0 granted`)
-			c.unlock(lock)
-			c.leavesNothing(0)
+			c.Unlock(lock)
+			c.LeavesNothing(0)
 		})
 	}
 }
 
 func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 	eachKind(t, 1, func(t *testing.T, c *cluster, k kind) {
-		l := c.locker()
+		l := c.Locker()
 		var none context.Context
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		settle()
-		before := len(c.servers[0].Commands())
+		before := len(c.Servers[0].Commands())
 		for _, call := range []call{k.try, k.wait} {
 			bad := map[string]redlock.LockOption{"nil": nil, "TTL": redlock.WithTTL(time.Hour), "min validity": redlock.WithMinValidity(time.Hour)}
 			if !k.holds {
@@ -64,7 +64,7 @@ func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 			require.NotErrorIs(t, err, redlock.ErrInvalid)
 		}
 		settle()
-		assert.Len(t, c.servers[0].Commands(), before)
+		assert.Len(t, c.Servers[0].Commands(), before)
 		require.NoError(t, l.Close())
 		for _, call := range []call{k.try, k.wait} {
 			_, err := call(ctx, l)
@@ -96,20 +96,20 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 				if k.holds {
 					opts = append(opts, redlock.WithMinHold(time.Minute))
 				}
-				l := c.locker(opts...)
-				c.each(kill, 0, 1, 2) // no quorum, so every grant must be undone
+				l := c.Locker(opts...)
+				c.Each(kill, 0, 1, 2) // no quorum, so every grant must be undone
 				synctest.Wait()
-				fault(c.servers[4])
+				fault(c.Servers[4])
 				_, err := k.try(ctx, l)
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				c.leavesNothing(6 * time.Second)
+				c.LeavesNothing(6 * time.Second)
 			})
 		})
 		t.Run(name+", cancelled", func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-				l := c.locker(redlock.WithTTL(time.Minute))
-				c.each(delaying(20*time.Millisecond, 0), 0, 1, 2, 3)
-				fault(c.servers[4])
+				l := c.Locker(redlock.WithTTL(time.Minute))
+				c.Each(delaying(20*time.Millisecond, 0), 0, 1, 2, 3)
+				fault(c.Servers[4])
 				cancelled, cancel := context.WithCancel(ctx)
 				time.AfterFunc(10*time.Millisecond, cancel)
 				took := elapsed(func() {
@@ -118,7 +118,7 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
 				})
 				assert.Equal(t, 10*time.Millisecond, took)
-				c.leavesNothing(6 * time.Second)
+				c.LeavesNothing(6 * time.Second)
 			})
 		})
 	}
@@ -128,14 +128,14 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 // find nothing to delete.
 func TestAReleaseDoesNotOvertakeTheSETOfItsAttempt(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l := c.locker(redlock.WithTTL(time.Minute))
-		for _, server := range c.servers {
+		l := c.Locker(redlock.WithTTL(time.Minute))
+		for _, server := range c.Servers {
 			delay := 900 * time.Millisecond
 			server.Delay(func() time.Duration { defer func() { delay = 0 }(); return delay }, nil)
 		}
-		_, err := k.try(c.within(10*time.Millisecond), l)
+		_, err := k.try(c.Within(10*time.Millisecond), l)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		c.leavesNothing(2 * time.Second)
+		c.LeavesNothing(2 * time.Second)
 	})
 }
 
@@ -147,16 +147,16 @@ func TestAnyCallFindsThatADeletedLockIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-				l := c.locker()
+				l := c.Locker()
 				lock := c.of(k, l)
-				c.del(k.name, 0, 1, 2)
+				c.Del(k.name, 0, 1, 2)
 				require.ErrorIs(t, ask(lock), redlock.ErrLost)
 				assert.Zero(t, l.Stats().Held)
 				if name != "Unlock" {
 					require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 				}
 				if name == "Extend" {
-					c.leavesNothing(0) // of what the extension restored
+					c.LeavesNothing(0) // of what the extension restored
 				}
 			})
 		})
@@ -166,16 +166,16 @@ func TestAnyCallFindsThatADeletedLockIsLost(t *testing.T) {
 // A node that lost the key may have given the lock to somebody else in between.
 func TestANodeThatHealsALockHasNoVoteInThatRound(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		lock := c.of(k, c.locker())
-		before := c.holders(k.name)[0]
-		c.del(k.name, 0)
-		c.servers[1].RefuseWith("LOADING as after a restart", "EVALSHA")
+		lock := c.of(k, c.Locker())
+		before := c.Holders(k.name)[0]
+		c.Del(k.name, 0)
+		c.Servers[1].RefuseWith("LOADING as after a restart", "EVALSHA")
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum)
-		assert.Equal(t, before, c.holders(k.name)[0], "it is healed")
+		assert.Equal(t, before, c.Holders(k.name)[0], "it is healed")
 		require.NoError(t, lock.Extend(ctx, 10*time.Second), "and votes from then on")
-		c.servers[1].RefuseWith("")
-		c.unlock(lock)
-		c.leavesNothing(0)
+		c.Servers[1].RefuseWith("")
+		c.Unlock(lock)
+		c.LeavesNothing(0)
 	})
 }
 
@@ -183,26 +183,26 @@ func TestANodeThatHealsALockHasNoVoteInThatRound(t *testing.T) {
 func TestALockOfAnyKindIsRenewedUntilItIsReleased(t *testing.T) {
 	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute} {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-			l := c.renewing(redlock.WithTTL(ttl))
+			l := c.Renewing(redlock.WithTTL(ttl))
 			var opts []redlock.LockOption
 			if k.holds {
 				opts = append(opts, redlock.WithMinHold(min(10*ttl, time.Minute)))
 			}
 			lock := c.of(k, l, opts...)
-			c.del(k.name, 2) // renewal restores it
+			c.Del(k.name, 2) // renewal restores it
 			for range 100 {
 				time.Sleep(ttl / 5)
 				require.NoError(t, lock.Err())
 				assert.Greater(t, lock.Remaining(), ttl/3, "renewed before two thirds of the TTL have passed")
 				assert.LessOrEqual(t, lock.Remaining(), ttl)
 			}
-			assert.NotEmpty(t, c.holders(k.name)[2])
+			assert.NotEmpty(t, c.Holders(k.name)[2])
 			require.NoError(t, lock.Verify(ctx))
 			rounds := l.Stats().Renewed
 			assert.GreaterOrEqual(t, rounds, uint64(55))
 			assert.LessOrEqual(t, rounds, uint64(100))
-			c.unlock(lock)
-			c.leavesNothing(ttl)
+			c.Unlock(lock)
+			c.LeavesNothing(ttl)
 			assert.Equal(t, rounds, l.Stats().Renewed)
 		})
 	}
@@ -210,21 +210,21 @@ func TestALockOfAnyKindIsRenewedUntilItIsReleased(t *testing.T) {
 
 func TestUnlockDoesNotEndWithItsContext(t *testing.T) {
 	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-		lock := c.of(k, c.locker())
-		c.each(delaying(50*time.Millisecond, 0))
+		lock := c.of(k, c.Locker())
+		c.Each(delaying(50*time.Millisecond, 0))
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
 		require.NoError(t, lock.Unlock(cancelled))
-		c.leavesNothing(0)
+		c.LeavesNothing(0)
 	})
 }
 
 func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l := c.locker()
+		l := c.Locker()
 		lock := c.of(k, l)
-		c.lock(l, "other")
-		c.each(stop, 0, 1)
+		c.Lock(l, "other")
+		c.Each(stop, 0, 1)
 		var err error
 		took := elapsed(func() { err = lock.Unlock(ctx) })
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -239,12 +239,12 @@ func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
 	for _, away := range absences() {
 		t.Run(away.how, func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-				lock := c.of(k, c.locker(redlock.WithTTL(time.Minute)))
-				c.each(away.leave, 2, 3)
-				c.unlock(lock)
+				lock := c.of(k, c.Locker(redlock.WithTTL(time.Minute)))
+				c.Each(away.leave, 2, 3)
+				c.Unlock(lock)
 				time.Sleep(20 * time.Second)
-				c.each(away.back, 2, 3)
-				c.leavesNothing(1500 * time.Millisecond) // a dial that hangs, and the pause after it
+				c.Each(away.back, 2, 3)
+				c.LeavesNothing(1500 * time.Millisecond) // a dial that hangs, and the pause after it
 			})
 		})
 	}
@@ -252,27 +252,27 @@ func TestUnlockIsDeliveredToANodeThatWasAwayForIt(t *testing.T) {
 
 func TestUnlockOfALostLockTouchesNobodyElsesKey(t *testing.T) {
 	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-		first := c.of(k, c.locker(), redlock.WithTTL(time.Second))
+		first := c.of(k, c.Locker(), redlock.WithTTL(time.Second))
 		// Redis expires a key once its time has passed, in whole milliseconds.
 		time.Sleep(time.Second + time.Millisecond)
-		second := c.allOf(k, c.locker())
+		second := c.allOf(k, c.Locker())
 		require.ErrorIs(t, first.Extend(ctx, time.Second), redlock.ErrLost)
 		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
 		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
 		require.ErrorIs(t, first.Err(), redlock.ErrLost)
 		settle()
 		require.NoError(t, second.Verify(ctx))
-		assert.Equal(t, []string{second.Value()}, uniq(c.holders(k.name)))
+		assert.Equal(t, []string{second.Value()}, uniq(c.Holders(k.name)))
 	})
 }
 
 func TestCloseEndsWaitersAndGivesWhatIsHeldToOthers(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		l, other := c.locker(), c.locker(redlock.WithRetry(time.Minute, time.Minute))
+		l, other := c.Locker(), c.Locker(redlock.WithRetry(time.Minute, time.Minute))
 		held := c.allOf(k, l)
 		var ends []<-chan error
 		for range 3 {
-			ends = append(ends, c.ending(func() error { _, err := k.wait(ctx, l); return err }))
+			ends = append(ends, c.Ending(func() error { _, err := k.wait(ctx, l); return err }))
 		}
 		time.Sleep(20 * time.Millisecond)
 		got := c.queue(k, other)
@@ -288,23 +288,23 @@ func TestCloseEndsWaitersAndGivesWhatIsHeldToOthers(t *testing.T) {
 		require.ErrorIs(t, l.Ready(ctx), redlock.ErrClosed)
 		lock := <-got
 		assert.Less(t, time.Since(began), time.Millisecond)
-		c.unlock(lock)
-		c.leavesNothing(0)
+		c.Unlock(lock)
+		c.LeavesNothing(0)
 	})
 }
 
 // The waits for the single names of a choice are no calls, and tell nothing of their own.
 func TestHooksAndStatsTellOfALockOfAnyKind(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		c.slow(time.Millisecond) // no message overtakes one that was sent before it
+		c.Slow(time.Millisecond) // no message overtakes one that was sent before it
 		var holder, waiter diary
-		a, b := c.locker(holder.hooks()), c.locker(waiter.hooks(), redlock.WithRetry(time.Minute, time.Minute))
+		a, b := c.Locker(holder.hooks()), c.Locker(waiter.hooks(), redlock.WithRetry(time.Minute, time.Minute))
 		held := c.allOf(k, a)
 		assert.Equal(t, []string{"acquired " + k.name}, holder.take())
 		got := c.queue(k, b)
 		assert.Equal(t, []string{"waiting " + k.asked}, waiter.take())
 		assert.Equal(t, 1, b.Stats().Waiting)
-		c.unlock(held)
+		c.Unlock(held)
 		lock := <-got
 		name := lock.Name()
 		assert.Equal(t, []string{"acquired " + name, "waited " + name}, waiter.take())

@@ -124,26 +124,26 @@ func eachKind(t *testing.T, nodes int, test func(t *testing.T, c *cluster, k kin
 
 // of acquires a lock of a kind that must be free. It is on all nodes that can be reached.
 func (c *cluster) of(k kind, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
-	c.t.Helper()
+	c.T.Helper()
 	lock, err := k.try(ctx, l, opts...)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	settle()
 	return lock
 }
 
 // allOf takes all that the calls of a kind could get.
 func (c *cluster) allOf(k kind, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
-	c.t.Helper()
+	c.T.Helper()
 	lock, err := k.all(ctx, l, opts...)
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	settle()
 	return lock
 }
 
 // queue starts a call of a kind that waits in the background.
 func (c *cluster) queue(k kind, l *redlock.Locker, opts ...redlock.LockOption) <-chan *redlock.Lock {
-	c.t.Helper()
-	return c.queued(func() (*redlock.Lock, error) { return k.wait(c.within(patience), l, opts...) })
+	c.T.Helper()
+	return c.Queued(func() (*redlock.Lock, error) { return k.wait(c.Within(patience), l, opts...) })
 }
 
 // A permit is the mutex of its slot. The heir of one releases a mutex, which hands nothing to those
@@ -151,7 +151,7 @@ func (c *cluster) queue(k kind, l *redlock.Locker, opts ...redlock.LockOption) <
 func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
 	permit := kinds()[4]
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l, other, operator := c.locker(), c.locker(), c.locker()
+		l, other, operator := c.Locker(), c.Locker(), c.Locker()
 		old := c.of(permit, l)
 		heir, err := operator.Adopt(ctx, old.Name(), old.Value(), redlock.WithTTL(20*time.Second))
 		require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
 		require.NoError(t, heir.Verify(ctx))
 
 		got := c.queue(permit, other)
-		c.unlock(heir)
+		c.Unlock(heir)
 		var next, last *redlock.Lock
 		assert.LessOrEqual(t, elapsed(func() { next = <-got }), 1100*time.Millisecond, "a poll")
 		assert.Equal(t, "s#1", next.Name())
@@ -173,6 +173,6 @@ func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
 		assert.LessOrEqual(t, elapsed(func() { last = <-got }), 1100*time.Millisecond, "a poll")
 		require.ErrorIs(t, next.Verify(ctx), redlock.ErrLost)
 		require.NoError(t, last.Verify(ctx))
-		c.unlock(last)
+		c.Unlock(last)
 	})
 }

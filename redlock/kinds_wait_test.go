@@ -26,27 +26,27 @@ func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
 	for _, lockers := range []int{1, 4} {
 		t.Run(fmt.Sprint(lockers, " lockers"), func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-				c.slow(roundTrip)
-				holder := c.locker()
+				c.Slow(roundTrip)
+				holder := c.Locker()
 				lock := c.allOf(k, holder)
 				var all []*redlock.Locker
 				for range lockers {
-					all = append(all, c.locker(rarely))
+					all = append(all, c.Locker(rarely))
 				}
 				var got []<-chan *redlock.Lock
 				for i := range 4 {
 					got = append(got, c.queue(k, all[i%lockers]))
 				}
-				released := c.clock.Now()
+				released := c.Clock.Now()
 				for i := range got {
-					c.unlock(lock)
+					c.Unlock(lock)
 					lock = <-got[i]
 					// Half a round trip to the coordinator, half to the waiter, and one round.
-					assert.LessOrEqual(t, c.clock.Now().Sub(released), 2*roundTrip)
+					assert.LessOrEqual(t, c.Clock.Now().Sub(released), 2*roundTrip)
 					assert.Positive(t, lock.Remaining())
-					released = c.clock.Now()
+					released = c.Clock.Now()
 				}
-				c.unlock(lock)
+				c.Unlock(lock)
 				assert.NotZero(t, holder.Stats().HandedOver)
 				for _, l := range all {
 					stats := l.Stats()
@@ -55,7 +55,7 @@ func TestAReleaseHandsTheLockToTheOldestWaiterOfAnyLocker(t *testing.T) {
 					assert.Zero(t, stats.Polls)
 					assert.Zero(t, stats.Waiting+stats.Held)
 				}
-				c.leavesNothing(3*time.Minute + time.Second) // the life of the lists
+				c.LeavesNothing(3*time.Minute + time.Second) // the life of the lists
 			})
 		})
 	}
@@ -68,7 +68,7 @@ func TestAWaiterThatGivesUpSaysWhyAndLeavesNoPlace(t *testing.T) {
 		wants []error
 	}{
 		"deadline": {
-			func(c *cluster) context.Context { return c.within(50 * time.Millisecond) },
+			func(c *cluster) context.Context { return c.Within(50 * time.Millisecond) },
 			[]error{context.DeadlineExceeded},
 		},
 		"cause": {func(*cluster) context.Context {
@@ -79,28 +79,28 @@ func TestAWaiterThatGivesUpSaysWhyAndLeavesNoPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-				c.slow(time.Millisecond)
-				holder, l := c.locker(), c.locker()
-				held, busy := c.allOf(k, holder), c.lock(holder, "busy")
+				c.Slow(time.Millisecond)
+				holder, l := c.Locker(), c.Locker()
+				held, busy := c.allOf(k, holder), c.Lock(holder, "busy")
 				var err error
 				ending := test.end(c)
-				placed := c.ending(func() error { _, err := redlock.LockOvertaken(ending, l, "busy"); return err })
+				placed := c.Ending(func() error { _, err := redlock.LockOvertaken(ending, l, "busy"); return err })
 				assert.Equal(t, 50*time.Millisecond, elapsed(func() { _, err = k.wait(ending, l) }))
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				for _, want := range test.wants {
 					require.ErrorIs(t, err, want)
 				}
 				require.ErrorIs(t, <-placed, test.wants[0], "with a place at every node")
-				c.unlock(busy)
+				c.Unlock(busy)
 				time.Sleep(10 * time.Millisecond)
-				for i := range c.servers {
-					assert.EqualValues(t, 0, c.do(i, "EXISTS", k.list, "redquorum:wait:busy"))
+				for i := range c.Servers {
+					assert.EqualValues(t, 0, c.Do(i, "EXISTS", k.list, "redquorum:wait:busy"))
 				}
-				next := c.queue(k, c.locker(rarely))
-				c.unlock(held)
+				next := c.queue(k, c.Locker(rarely))
+				c.Unlock(held)
 				time.Sleep(10 * time.Millisecond)
 				require.Len(t, next, 1, "the next waiter gets the lock")
-				c.unlock(<-next)
+				c.Unlock(<-next)
 				assert.Zero(t, l.Stats().Waiting)
 			})
 		})
@@ -120,15 +120,15 @@ func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 				if k.what == "reader" && (slices.Contains(forbidden, "ZADD") || slices.Contains(forbidden, "TIME")) {
 					return // readers are kept in a sorted set, by their time
 				}
-				for i := range c.servers {
+				for i := range c.Servers {
 					c.deny(i, forbidden...)
 				}
-				c.slow(time.Millisecond)
-				held := c.allOf(k, c.locker())
-				got := c.queue(k, c.locker())
+				c.Slow(time.Millisecond)
+				held := c.allOf(k, c.Locker())
+				got := c.queue(k, c.Locker())
 				time.Sleep(2 * time.Second)
-				c.unlock(held)
-				took := elapsed(func() { c.unlock(<-got) })
+				c.Unlock(held)
+				took := elapsed(func() { c.Unlock(<-got) })
 				assert.LessOrEqual(t, took, time.Second+50*time.Millisecond)
 			})
 		})
@@ -140,13 +140,13 @@ func TestWaitersTurnToAnotherNodeWhenTheCoordinatorIsAway(t *testing.T) {
 		for down := range 5 {
 			t.Run(fmt.Sprint("node ", down, " since ", since), func(t *testing.T) {
 				eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-					c.slow(time.Millisecond)
-					held := c.allOf(k, c.locker())
-					got := c.queue(k, c.locker())
-					c.servers[down].Kill()
+					c.Slow(time.Millisecond)
+					held := c.allOf(k, c.Locker())
+					got := c.queue(k, c.Locker())
+					c.Servers[down].Kill()
 					time.Sleep(since) // the waiter finds another coordinator if this node was the coordinator
-					c.unlock(held)
-					took := elapsed(func() { c.unlock(<-got) })
+					c.Unlock(held)
+					took := elapsed(func() { c.Unlock(<-got) })
 					assert.Less(t, took, 10*time.Millisecond, "without waiting for a poll")
 				})
 			})
@@ -156,15 +156,15 @@ func TestWaitersTurnToAnotherNodeWhenTheCoordinatorIsAway(t *testing.T) {
 
 func TestTheNextWaiterGetsTheLockOfADeadHolderAsItExpires(t *testing.T) {
 	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
-		c.slow(time.Millisecond)
-		l := c.locker()
-		c.allOf(k, c.locker(), redlock.WithTTL(5*time.Second)) // it is not renewed
-		expiry := c.clock.Now().Add(5 * time.Second)
+		c.Slow(time.Millisecond)
+		l := c.Locker()
+		c.allOf(k, c.Locker(), redlock.WithTTL(5*time.Second)) // it is not renewed
+		expiry := c.Clock.Now().Add(5 * time.Second)
 		lock, err := k.wait(ctx, l)
 		require.NoError(t, err)
-		assert.Less(t, c.clock.Now().Sub(expiry), 20*time.Millisecond)
+		assert.Less(t, c.Clock.Now().Sub(expiry), 20*time.Millisecond)
 		assert.LessOrEqual(t, l.Stats().Polls, uint64(5*10+1), "at most one every 100 ms")
-		c.unlock(lock)
+		c.Unlock(lock)
 	})
 }
 
@@ -173,14 +173,14 @@ func TestTheNextWaiterGetsTheLockOfADeadHolderAsItExpires(t *testing.T) {
 func TestAMasterThatKeepsALockTooLongHoldsUpNobody(t *testing.T) {
 	for which := range 3 {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-			c.slow(time.Millisecond)
-			dead := make([]atomic.Bool, len(c.servers))
-			c.allOf(k, c.locker(c.sparing(dead)), redlock.WithTTL(5*time.Second))
+			c.Slow(time.Millisecond)
+			dead := make([]atomic.Bool, len(c.Servers))
+			c.allOf(k, c.Locker(c.sparing(dead)), redlock.WithTTL(5*time.Second))
 			for i := range dead {
 				dead[i].Store(true)
 			}
-			got := c.queue(k, c.locker())
-			c.servers[which].SetClock(-time.Hour, 1)
+			got := c.queue(k, c.Locker())
+			c.Servers[which].SetClock(-time.Hour, 1)
 			took := elapsed(func() { require.NotNil(t, <-got) })
 			assert.Less(t, took, 8*time.Second)
 		})
@@ -195,25 +195,25 @@ func TestWhoWantsALockAgainQueuesBehindTheWaiter(t *testing.T) {
 		if k.what == "any" || k.what == "names" {
 			return
 		}
-		c.slow(2 * time.Millisecond)
+		c.Slow(2 * time.Millisecond)
 		waits := k
 		if k.what == "reader" {
 			waits = kinds()[0]
 		}
-		a, b := c.locker(), c.locker()
+		a, b := c.Locker(), c.Locker()
 		lock := c.allOf(k, a)
 		for range 10 {
 			next := c.queue(waits, b)
-			c.unlock(lock)
-			again := c.background(func() (*redlock.Lock, error) { return k.wait(ctx, a) })
+			c.Unlock(lock)
+			again := c.Background(func() (*redlock.Lock, error) { return k.wait(ctx, a) })
 			lock = <-next
 			time.Sleep(10 * time.Millisecond)
 			require.Empty(t, again, "it was faster")
-			c.unlock(lock)
+			c.Unlock(lock)
 			lock = <-again
 			time.Sleep(100 * time.Millisecond)
 		}
-		c.unlock(lock)
+		c.Unlock(lock)
 	})
 }
 
@@ -222,15 +222,15 @@ func TestAMessageThatSomebodyElseSendsHarmsNobody(t *testing.T) {
 		s := c.permits("s", 1)
 		held := c.permit(s)
 		got := c.acquiring(c.permits("s", 1))
-		for i := range c.servers {
-			places, _ := c.do(i, "ZRANGE", "redquorum:permit:wait:s", 0, -1).([]any)
+		for i := range c.Servers {
+			places, _ := c.Do(i, "ZRANGE", "redquorum:permit:wait:s", 0, -1).([]any)
 			for _, place := range places {
 				process, value, _ := strings.Cut(string(place.([]byte)), ":")
-				c.do(i, "PUBLISH", "redquorum:wake:"+process, value)
+				c.Do(i, "PUBLISH", "redquorum:wake:"+process, value)
 			}
 		}
 		time.Sleep(time.Second)
-		c.unlock(held)
-		c.unlock(<-got)
+		c.Unlock(held)
+		c.Unlock(<-got)
 	})
 }

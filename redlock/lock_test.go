@@ -33,9 +33,9 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 	}
 	for name, look := range looks {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-			c.instantly()
-			lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
-			c.clock.Suspend(10 * time.Second)
+			c.Instantly()
+			lock := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
+			c.Clock.Suspend(10 * time.Second)
 			took := elapsed(func() { assert.ErrorIs(t, look(lock), redlock.ErrLost) })
 			assert.Zero(t, took)
 			assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
@@ -46,11 +46,11 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 // The clock moves and no timer runs, so this is what a look at the clock says.
 func TestTheValidityEndsAtItsInstant(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a", redlock.WithTTL(10*time.Second))
-		c.clock.Suspend(lock.Remaining() - 1)
+		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
+		c.Clock.Suspend(lock.Remaining() - 1)
 		require.NoError(t, lock.Err())
 		assert.Equal(t, time.Nanosecond, lock.Remaining())
-		c.clock.Suspend(1)
+		c.Clock.Suspend(1)
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 		assert.Zero(t, lock.Remaining())
 	})
@@ -60,15 +60,15 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 	for i := range 200 {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			delay := func() time.Duration { return rand.N(3 * time.Millisecond) }
-			c.each(func(n *fakeredis.Node) {
+			c.Each(func(n *fakeredis.Node) {
 				n.Delay(delay, delay)
 				if rand.N(4) == 0 {
 					n.CutAfterWrite(5 + rand.N(10))
 				}
 			})
-			l := c.locker(redlock.WithTTL(100 * time.Millisecond))
+			l := c.Locker(redlock.WithTTL(100 * time.Millisecond))
 			if i%2 == 0 {
-				l = c.renewing(redlock.WithTTL(100*time.Millisecond), redlock.WithMaxHold(300*time.Millisecond))
+				l = c.Renewing(redlock.WithTTL(100*time.Millisecond), redlock.WithMaxHold(300*time.Millisecond))
 			}
 			time.Sleep(10 * time.Millisecond)
 			lock, err := l.TryLock(ctx, "a")
@@ -94,17 +94,17 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 			<-lock.Context(ctx).Done()
 			all.Wait()
 			require.Error(t, lock.Err())
-			c.leavesNothing(30 * time.Millisecond)
+			c.LeavesNothing(30 * time.Millisecond)
 		})
 	}
 }
 
 func TestATTLIsCheckedInTheWholeMillisecondsThatNodesCount(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithDrift(0, 10500*time.Microsecond))
+		l := c.Locker(redlock.WithDrift(0, 10500*time.Microsecond))
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10900*time.Microsecond))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
-		lock := c.lock(l, "a")
+		lock := c.Lock(l, "a")
 		require.ErrorIs(t, lock.Extend(ctx, 10900*time.Microsecond), redlock.ErrInvalid)
 		require.NoError(t, lock.Err())
 	})
@@ -148,7 +148,7 @@ func TestContextsThatAreNoLongerUsedCostNothing(t *testing.T) {
 	}
 	for name, from := range parents {
 		runBubble(t, name, 1, func(t *testing.T, c *cluster) {
-			lock := c.lock(c.locker(), "a")
+			lock := c.Lock(c.Locker(), "a")
 			main, stop := context.WithCancel(ctx)
 			defer stop()
 			before := heap()
@@ -192,7 +192,7 @@ func TestContextsThatShareAParentBehaveLikeAnyContext(t *testing.T) {
 	for end, e := range ends {
 		for name, way := range ways {
 			runBubble(t, fmt.Sprint(end, " ", name), 1, func(t *testing.T, c *cluster) {
-				lock := c.lock(c.locker(), "a")
+				lock := c.Lock(c.Locker(), "a")
 				limited, stop := context.WithTimeout(ctx, time.Second)
 				defer stop()
 				main, cancel := context.WithCancelCause(limited)
@@ -229,7 +229,7 @@ func TestContextsThatShareAParentBehaveLikeAnyContext(t *testing.T) {
 
 func TestContextsOfDifferentParentsEndSeparately(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.locker(), "a")
+		lock := c.Lock(c.Locker(), "a")
 		one, stop := context.WithCancel(ctx)
 		a, b, d := lock.Context(one), lock.Context(ctx), lock.Context(context.WithoutCancel(one))
 		stop()
@@ -237,7 +237,7 @@ func TestContextsOfDifferentParentsEndSeparately(t *testing.T) {
 		settle()
 		require.NoError(t, b.Err())
 		require.NoError(t, d.Err())
-		c.unlock(lock)
+		c.Unlock(lock)
 		<-b.Done()
 		<-d.Done()
 		require.ErrorIs(t, context.Cause(d), redlock.ErrReleased)
@@ -247,7 +247,7 @@ func TestContextsOfDifferentParentsEndSeparately(t *testing.T) {
 func TestDoReturnsEveryError(t *testing.T) {
 	failure := errors.New("out of stock")
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(time.Second))
+		l := c.Renewing(redlock.WithTTL(time.Second))
 		require.NoError(t, l.Do(ctx, "a", func(ctx context.Context, lock *redlock.Lock) error {
 			assert.Equal(t, "a", lock.Name())
 			time.Sleep(10 * time.Second)
@@ -258,7 +258,7 @@ func TestDoReturnsEveryError(t *testing.T) {
 		assert.NotErrorIs(t, err, redlock.ErrLost)
 
 		err = l.Do(ctx, "a", func(ctx context.Context, _ *redlock.Lock) error {
-			c.del("a")
+			c.Del("a")
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 			return failure
@@ -269,15 +269,15 @@ func TestDoReturnsEveryError(t *testing.T) {
 		assert.PanicsWithValue(t, "boom", func() {
 			endsOnly(l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { panic("boom") }))
 		})
-		c.leavesNothing(0) // a panic releases the lock
+		c.LeavesNothing(0) // a panic releases the lock
 
 		err = l.Do(ctx, "a", func(context.Context, *redlock.Lock) error {
-			c.each(stop, 0, 1)
+			c.Each(stop, 0, 1)
 			return failure
 		})
 		require.ErrorIs(t, err, failure)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the release could not be confirmed")
-		c.each(resume, 0, 1)
+		c.Each(resume, 0, 1)
 
 		require.NoError(t, l.Do(ctx, "a", func(_ context.Context, lock *redlock.Lock) error { return lock.Unlock(ctx) }))
 		cancelled, cancel := context.WithCancel(ctx)
@@ -291,11 +291,11 @@ func TestDoReturnsEveryError(t *testing.T) {
 
 func TestDoTellsThatTheLockerWasClosedAlsoAfterALoss(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithTTL(time.Second))
+		l := c.Locker(redlock.WithTTL(time.Second))
 		var closed <-chan error
 		err := l.Do(ctx, "a", func(context.Context, *redlock.Lock) error {
 			time.Sleep(2 * time.Second)
-			closed = c.ending(l.Close)
+			closed = c.Ending(l.Close)
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		})
@@ -311,9 +311,9 @@ func TestCloseLeavesTheLockOfDoToItsFunction(t *testing.T) {
 		err   error
 	}{"returns in time": {900 * time.Millisecond, nil}, "does not": {5 * time.Second, redlock.ErrUndelivered}} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
-			l, other := c.connecting(), c.locker()
+			l, other := c.Connecting(), c.Locker()
 			returned := make(chan struct{})
-			did := c.ending(func() error {
+			did := c.Ending(func() error {
 				return l.Do(ctx, "a", func(ctx context.Context, _ *redlock.Lock) error {
 					<-ctx.Done()
 					time.Sleep(test.takes)
@@ -322,7 +322,7 @@ func TestCloseLeavesTheLockOfDoToItsFunction(t *testing.T) {
 				})
 			})
 			time.Sleep(time.Second)
-			closed := c.ending(l.Close)
+			closed := c.Ending(l.Close)
 			lock, err := other.Lock(ctx, "a")
 			require.NoError(t, err)
 			select {
@@ -333,7 +333,7 @@ func TestCloseLeavesTheLockOfDoToItsFunction(t *testing.T) {
 			synctest.Wait()
 			require.ErrorIs(t, <-did, redlock.ErrClosed)
 			require.ErrorIs(t, <-closed, test.err)
-			c.unlock(lock)
+			c.Unlock(lock)
 		})
 	}
 }

@@ -24,15 +24,15 @@ import (
 func inLongBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, clock: clocktest.New()}
+		c := &cluster{T: t, Clock: clocktest.New()}
 		for range nodes {
-			node := fakeredis.New(c.clock, fakeredis.WithoutCommandLog())
+			node := fakeredis.New(c.Clock, fakeredis.WithoutCommandLog())
 			node.Delay(transit, transit)
 			t.Cleanup(node.Close)
-			c.servers = append(c.servers, node)
+			c.Servers = append(c.Servers, node)
 		}
-		t.Cleanup(c.calls.Wait)
-		c.limit(longestTTL)
+		t.Cleanup(c.Calls.Wait)
+		c.Limit(longestTTL)
 		test(t, c)
 	})
 }
@@ -44,7 +44,7 @@ const (
 
 // passes lets time pass of which nobody notices more than the beginning and the end.
 func (c *cluster) passes(d time.Duration) {
-	c.clock.Suspend(d)
+	c.Clock.Suspend(d)
 	time.Sleep(2 * clock.MaxNap)
 	settle()
 }
@@ -65,7 +65,7 @@ func handedOver(c *cluster, l, other *redlock.Locker, name string) error {
 	if err != nil {
 		return err
 	}
-	next := c.ending(func() error { return released(other.Lock(ctx, name)) })
+	next := c.Ending(func() error { return released(other.Lock(ctx, name)) })
 	time.Sleep(10 * time.Millisecond)
 	return errors.Join(lock.Unlock(ctx), <-next)
 }
@@ -123,20 +123,20 @@ func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
 		"handed over": {beside, handedOver},
 		"given up":    {beside, givenUp},
 		"another library's": {beside, func(c *cluster, l, _ *locker, name string) error {
-			c.set(name, "theirs", time.Millisecond)
+			c.Set(name, "theirs", time.Millisecond)
 			return released(l.Lock(ctx, name))
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
-				l, other := c.renewing(), c.renewing()
+				l, other := c.Renewing(), c.Renewing()
 				size := sizeOf(40_000/row.room, 100_000)
 				heap := func(from, to int) (bytes, goroutines int) {
 					for i := from; i < to; i++ {
 						require.NoError(t, row.once(c, l, other, fmt.Sprint(i)))
 						if (i+1)%50 == 0 {
 							c.passes(2 * longestTTL)
-							c.leavesNothing(0)
+							c.LeavesNothing(0)
 						}
 					}
 					runtime.GC()
@@ -160,20 +160,20 @@ func TestALockIsHeldForAYear(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.what, func(t *testing.T) {
 			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
-				l, other := c.renewing(redlock.WithMaxTTL(longestTTL)), c.renewing(redlock.WithMaxTTL(longestTTL))
-				began := c.clock.Now()
+				l, other := c.Renewing(redlock.WithMaxTTL(longestTTL)), c.Renewing(redlock.WithMaxTTL(longestTTL))
+				began := c.Clock.Now()
 				lock, err := k.all(ctx, l, redlock.WithTTL(longestTTL), redlock.WithMaxHold(hold))
 				require.NoError(t, err)
 				for lock.Err() == nil {
-					require.Less(t, c.clock.Now().Sub(began), hold)
+					require.Less(t, c.Clock.Now().Sub(began), hold)
 					_, err := k.try(ctx, other)
-					require.ErrorIs(t, err, redlock.ErrTaken, "after %v", c.clock.Now().Sub(began))
+					require.ErrorIs(t, err, redlock.ErrTaken, "after %v", c.Clock.Now().Sub(began))
 					c.passes(min(longestTTL/3, max(lock.Remaining()-3*time.Second, 0)))
 				}
-				assert.InDelta(t, hold.Seconds(), c.clock.Now().Sub(began).Seconds(), 3)
+				assert.InDelta(t, hold.Seconds(), c.Clock.Now().Sub(began).Seconds(), 3)
 				assert.ErrorContains(t, lock.Err(), "maximum hold")
 				c.passes(longestTTL / 50) // by then its holder has noticed
-				c.unlock(c.of(k, other))
+				c.Unlock(c.of(k, other))
 			})
 		})
 	}
@@ -193,18 +193,18 @@ func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		t.Run(fmt.Sprintf("counters kept: %v", kept), func(t *testing.T) {
 			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
-				wall := &wallClock{Clock: c.clock}
-				l, other := c.renewing(redlock.WithClock(wall), redlock.WithFencing(), redlock.WithOwner("me")), c.renewing(redlock.WithFencing(), redlock.WithOwner("me"))
+				wall := &wallClock{Clock: c.Clock}
+				l, other := c.Renewing(redlock.WithClock(wall), redlock.WithFencing(), redlock.WithOwner("me")), c.Renewing(redlock.WithFencing(), redlock.WithOwner("me"))
 				last := int64(0)
 				take := func(l *redlock.Locker) {
-					lock, err := l.Lock(c.within(2*time.Minute), "a")
+					lock, err := l.Lock(c.Within(2*time.Minute), "a")
 					require.NoError(t, err)
 					assert.Greater(t, lock.Fence(), last)
 					last = lock.Fence()
 					status, err := admin.Of(other).Inspect(ctx, "a")
 					require.NoError(t, err)
 					assert.Equal(t, "me", status.Owner, "%v", status.Since)
-					c.unlock(lock)
+					c.Unlock(lock)
 					if !kept {
 						c.passes(time.Hour) // longer than the counters live
 					}
@@ -215,7 +215,7 @@ func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
 					take(other)
 				}
 				for _, by := range []time.Duration{-time.Hour, time.Hour, -50 * year, 50 * year, 0} {
-					c.servers[0].SetClock(by, 1)
+					c.Servers[0].SetClock(by, 1)
 					take(other)
 					take(l)
 				}
@@ -235,17 +235,17 @@ func TestALockerServesForAYear(t *testing.T) {
 			c.change(operator, add(out))
 			out = month % 4
 			c.change(operator, remove(out))
-			c.servers[out].FlushAll()
+			c.Servers[out].FlushAll()
 			c.passes(time.Minute)
-			lock, got := c.lock(l, "a"), c.waiting(other, "a")
-			c.unlock(lock)
+			lock, got := c.Lock(l, "a"), c.Waiting(other, "a")
+			c.Unlock(lock)
 			took := elapsed(func() { lock = <-got })
 			assert.Less(t, took, 10*time.Millisecond, "month %d", month)
-			c.unlock(lock)
+			c.Unlock(lock)
 			settle()
 			connections := 0
-			for i := range c.servers {
-				connections += c.servers[i].Connections()
+			for i := range c.Servers {
+				connections += c.Servers[i].Connections()
 			}
 			assert.LessOrEqual(t, connections, 15, "for each Locker three, and one to a master that it leaves; the waiter's")
 			assert.LessOrEqual(t, len(l.Stats().Nodes), 5)

@@ -19,57 +19,57 @@ import (
 // Whatever masters wait for, one that only looks does not do it. A client does.
 func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 	rewrite := func(c *cluster, i int, old, by string) {
-		text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
-		require.Contains(c.t, text, old)
-		c.do(i, "SET", pipeline.MemoryKey, strings.Replace(text, old, by, 1))
+		text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
+		require.Contains(c.T, text, old)
+		c.Do(i, "SET", pipeline.MemoryKey, strings.Replace(text, old, by, 1))
 	}
 	for name, begin := range map[string]func(c *cluster){
 		"new masters": func(*cluster) {},
 		"masters of no cluster": func(c *cluster) {
-			for i := range c.servers {
-				c.admit(i, maxTTL)
-				text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+			for i := range c.Servers {
+				c.Admit(i, maxTTL)
+				text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 				rest, _, _ := strings.Cut(text, " cluster=")
-				c.do(i, "SET", pipeline.MemoryKey, rest)
-				c.do(i, "DEL", membersKey)
+				c.Do(i, "SET", pipeline.MemoryKey, rest)
+				c.Do(i, "DEL", membersKey)
 			}
 		},
-		"one that forgot": func(c *cluster) { c.limit(maxTTL); c.do(2, "FLUSHALL") },
+		"one that forgot": func(c *cluster) { c.Limit(maxTTL); c.Do(2, "FLUSHALL") },
 		"one that waited": func(c *cluster) {
-			c.limit(maxTTL)
+			c.Limit(maxTTL)
 			rewrite(c, 2, "active", "lost until 1")
 			rewrite(c, 2, " version=1.first", " life=1")
 		},
 		"a life that is over": func(c *cluster) {
-			c.limit(maxTTL)
+			c.Limit(maxTTL)
 			rewrite(c, 0, " version", " lives="+memberID("node2:6379")+":1.A version")
 		},
-		"a life to be shown":    func(c *cluster) { c.limit(maxTTL); rewrite(c, 2, " version", " life=1 version") },
-		"one with another disk": func(c *cluster) { c.limit(maxTTL); c.servers[2].Save(); c.servers[2].RestartFromSnapshot() },
+		"a life to be shown":    func(c *cluster) { c.Limit(maxTTL); rewrite(c, 2, " version", " life=1 version") },
+		"one with another disk": func(c *cluster) { c.Limit(maxTTL); c.Servers[2].Save(); c.Servers[2].RestartFromSnapshot() },
 		"one to be told": func(c *cluster) {
-			c.limit(maxTTL)
-			rewrite(c, 2, " version=1.first", fmt.Sprintf(" joined=%d", c.clock.Wall().UnixMilli()))
+			c.Limit(maxTTL)
+			rewrite(c, 2, " version=1.first", fmt.Sprintf(" joined=%d", c.Clock.Wall().UnixMilli()))
 		},
 		"twins": func(c *cluster) {
-			c.limit(maxTTL)
-			one, _, _ := c.servers[0].Get(pipeline.MemoryKey)
-			two, _, _ := c.servers[1].Get(pipeline.MemoryKey)
+			c.Limit(maxTTL)
+			one, _, _ := c.Servers[0].Get(pipeline.MemoryKey)
+			two, _, _ := c.Servers[1].Get(pipeline.MemoryKey)
 			rewrite(c, 1, strings.Fields(two)[1], strings.Fields(one)[1])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 				begin(c)
-				state := func() [][]string { return [][]string{c.holders(pipeline.MemoryKey), c.holders(membersKey)} }
+				state := func() [][]string { return [][]string{c.Holders(pipeline.MemoryKey), c.Holders(membersKey)} }
 				before := state()
-				looks := c.locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*maxTTL))
+				looks := c.Locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*maxTTL))
 				for range 3 {
 					_, _ = admin.Of(looks).Inspect(ctx, "a")      //nolint:errcheck // a quorum may not vote
 					_, _ = admin.Of(looks).Cluster().Members(ctx) //nolint:errcheck // as above
 					time.Sleep(maxTTL)
 				}
 				require.Equal(t, before, state())
-				c.locker(redlock.WithMaxTTL(2 * maxTTL))
+				c.Locker(redlock.WithMaxTTL(2 * maxTTL))
 				time.Sleep(time.Second)
 				assert.NotEqual(t, before, state())
 			})
@@ -84,25 +84,25 @@ func TestALookWithFurtherRightsChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 				opts := []redlock.Option{redlock.WithQuarantine(mode), redlock.WithMaxTTL(maxTTL)}
-				refuse := func(text string) { c.each(func(n *fakeredis.Node) { n.RefuseWith(text, "INFO") }) }
+				refuse := func(text string) { c.Each(func(n *fakeredis.Node) { n.RefuseWith(text, "INFO") }) }
 				refuse("NOPERM")
-				l := c.renewing(opts...)
+				l := c.Renewing(opts...)
 				if mode == redlock.QuarantineAuto {
-					lock := c.lock(l, "held")
+					lock := c.Lock(l, "held")
 					defer func() { require.NoError(t, lock.Err()) }()
 				}
-				before := c.holders(pipeline.MemoryKey)
+				before := c.Holders(pipeline.MemoryKey)
 
 				refuse("")
-				operator := c.locker(opts...)
+				operator := c.Locker(opts...)
 				_, err := operator.TryLock(ctx, "a")
 				require.ErrorContains(t, err, "written by users who may not use INFO")
 				time.Sleep(maxTTL / 2)
-				require.Equal(t, before, c.holders(pipeline.MemoryKey))
+				require.Equal(t, before, c.Holders(pipeline.MemoryKey))
 				refuse("NOPERM")
 				time.Sleep(maxTTL/2 + 10*time.Millisecond)
-				c.unlock(c.lock(l, "a"), c.lock(operator, "b")) // what they may have forgotten has expired
-				c.unlock(c.lock(c.locker(opts...), "a"))
+				c.Unlock(c.Lock(l, "a"), c.Lock(operator, "b")) // what they may have forgotten has expired
+				c.Unlock(c.Lock(c.Locker(opts...), "a"))
 			})
 		})
 	}

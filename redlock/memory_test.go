@@ -21,59 +21,59 @@ import (
 
 // lockWithout acquires a lock without one node.
 func (c *cluster) lockWithout(node int, l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
-	c.t.Helper()
-	c.servers[node].Mute(true)
-	lock := c.lock(l, "a", append([]redlock.LockOption{redlock.WithTTL(30 * time.Second)}, opts...)...)
-	c.servers[node].Mute(false)
+	c.T.Helper()
+	c.Servers[node].Mute(true)
+	lock := c.Lock(l, "a", append([]redlock.LockOption{redlock.WithTTL(30 * time.Second)}, opts...)...)
+	c.Servers[node].Mute(false)
 	time.Sleep(3 * time.Second)
-	require.NoError(c.t, lock.Err())
+	require.NoError(c.T, lock.Err())
 	return lock
 }
 
 // refused requires that nobody else gets the lock while it is held.
 func (c *cluster) refused(lock *redlock.Lock, l *redlock.Locker) {
-	c.t.Helper()
+	c.T.Helper()
 	second, err := l.TryLock(ctx, "a")
 	if err == nil {
-		require.Error(c.t, lock.Err(), "two holders, with %v and %v left", lock.Remaining(), second.Remaining())
+		require.Error(c.T, lock.Err(), "two holders, with %v and %v left", lock.Remaining(), second.Remaining())
 	}
 }
 
 // A holds its lock on n1 and n2, n2 forgets, B reaches n0 and n2.
 func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 	for name, forget := range map[string]func(c *cluster){
-		"restart":                      func(c *cluster) { c.servers[2].Restart(false) },
-		"restart, durable since":       func(c *cluster) { setDurable(c.servers[2]); c.servers[2].Restart(false) },
-		"restart from an old snapshot": func(c *cluster) { c.servers[2].RestartFromSnapshot() },
-		"old snapshot, durable since":  func(c *cluster) { setDurable(c.servers[2]); c.servers[2].RestartFromSnapshot() },
-		"flush":                        func(c *cluster) { c.servers[2].FlushAll() },
-		"flush, twice":                 func(c *cluster) { c.servers[2].FlushAll(); time.Sleep(time.Second); c.servers[2].FlushAll() },
-		"replica of an empty one":      func(c *cluster) { c.replicate(2, fakeredis.New(c.clock)) },
-		"replica of another master":    func(c *cluster) { c.replicate(2, c.servers[0]) },
-		"replica of its own replica":   func(c *cluster) { c.servers[2].ReplicateFromSnapshot(); c.denied(2); c.servers[2].Promote() },
+		"restart":                      func(c *cluster) { c.Servers[2].Restart(false) },
+		"restart, durable since":       func(c *cluster) { setDurable(c.Servers[2]); c.Servers[2].Restart(false) },
+		"restart from an old snapshot": func(c *cluster) { c.Servers[2].RestartFromSnapshot() },
+		"old snapshot, durable since":  func(c *cluster) { setDurable(c.Servers[2]); c.Servers[2].RestartFromSnapshot() },
+		"flush":                        func(c *cluster) { c.Servers[2].FlushAll() },
+		"flush, twice":                 func(c *cluster) { c.Servers[2].FlushAll(); time.Sleep(time.Second); c.Servers[2].FlushAll() },
+		"replica of an empty one":      func(c *cluster) { c.replicate(2, fakeredis.New(c.Clock)) },
+		"replica of another master":    func(c *cluster) { c.replicate(2, c.Servers[0]) },
+		"replica of its own replica":   func(c *cluster) { c.Servers[2].ReplicateFromSnapshot(); c.denied(2); c.Servers[2].Promote() },
 		"replica, which it soon forgets": func(c *cluster) {
-			c.servers[2].SetConfig("repl-backlog-ttl", "1")
-			c.servers[2].ReplicateFromSnapshot()
+			c.Servers[2].SetConfig("repl-backlog-ttl", "1")
+			c.Servers[2].ReplicateFromSnapshot()
 			c.denied(2)
-			c.servers[2].Promote()
-			c.servers[2].DropBacklog()
+			c.Servers[2].Promote()
+			c.Servers[2].DropBacklog()
 		},
 		// Its uptime counts by a clock that is stepped before any client asks it.
 		"restart with an hour's uptime": func(c *cluster) { c.restartWithAStep(2) },
-		"another server, connections":   func(c *cluster) { c.swap(2, fakeredis.New(c.clock)) },
-		"another server, old":           func(c *cluster) { c.servers[2].SwitchServer(time.Hour) },
-		"INFO denied after the restart": func(c *cluster) { c.deny(2, "INFO"); c.servers[2].Restart(false) },
-		"CONFIG denied as well":         func(c *cluster) { c.deny(2, "INFO", "CONFIG"); c.servers[2].RestartFromSnapshot() },
-		"somebody wrote another text":   func(c *cluster) { c.do(2, "FLUSHALL"); c.do(2, "SET", pipeline.MemoryKey, "hello") },
+		"another server, connections":   func(c *cluster) { c.swap(2, fakeredis.New(c.Clock)) },
+		"another server, old":           func(c *cluster) { c.Servers[2].SwitchServer(time.Hour) },
+		"INFO denied after the restart": func(c *cluster) { c.deny(2, "INFO"); c.Servers[2].Restart(false) },
+		"CONFIG denied as well":         func(c *cluster) { c.deny(2, "INFO", "CONFIG"); c.Servers[2].RestartFromSnapshot() },
+		"somebody wrote another text":   func(c *cluster) { c.Do(2, "FLUSHALL"); c.Do(2, "SET", pipeline.MemoryKey, "hello") },
 		"somebody wrote another type": func(c *cluster) {
-			c.do(2, "FLUSHALL")
-			c.do(2, "ZADD", pipeline.MemoryKey, 1, "x")
+			c.Do(2, "FLUSHALL")
+			c.Do(2, "ZADD", pipeline.MemoryKey, 1, "x")
 		},
 	} {
 		for _, knew := range []bool{true, false} {
 			for _, mode := range []redlock.Quarantine{redlock.QuarantineAuto, redlock.QuarantineStrict} {
 				runBubble(t, fmt.Sprintf("%s/knew %v/mode %d", name, knew, mode), 3, func(t *testing.T, c *cluster) {
-					c.servers[2].Save()
+					c.Servers[2].Save()
 					time.Sleep(20 * time.Second)
 					c.makesNoSecondHolder(forget, knew, redlock.WithQuarantine(mode))
 				})
@@ -85,16 +85,16 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 // A durable master that lost the lock, and not what vouches for it, because it loaded a part of its
 // log.
 func TestADurableMasterThatLoadedAPartOfItsLogDoesNotVote(t *testing.T) {
-	limit := func(c *cluster) { c.servers[2].LimitDefaultUser(true) }
+	limit := func(c *cluster) { c.Servers[2].LimitDefaultUser(true) }
 	for name, row := range map[string]struct{ before, forget func(c *cluster) }{
 		"it loads a part now":          {forget: limit},
 		"it has for a while":           {before: limit},
-		"it did, and loads all now":    {before: limit, forget: func(c *cluster) { c.servers[2].LimitDefaultUser(false) }},
+		"it did, and loads all now":    {before: limit, forget: func(c *cluster) { c.Servers[2].LimitDefaultUser(false) }},
 		"it may have":                  {before: func(c *cluster) { c.deny(2, "ACL") }},
 		"it may, as far as known now":  {forget: func(c *cluster) { c.deny(2, "ACL") }},
-		"its log lost its end":         {before: func(c *cluster) { c.servers[2].SetConfig("aof-load-truncated", "yes") }},
-		"its log lost its end, since":  {forget: func(c *cluster) { c.servers[2].SetConfig("aof-load-truncated", "yes") }},
-		"it does not know the setting": {forget: func(c *cluster) { c.servers[2].SetConfig("aof-load-truncated", "?") }},
+		"its log lost its end":         {before: func(c *cluster) { c.Servers[2].SetConfig("aof-load-truncated", "yes") }},
+		"its log lost its end, since":  {forget: func(c *cluster) { c.Servers[2].SetConfig("aof-load-truncated", "yes") }},
+		"it does not know the setting": {forget: func(c *cluster) { c.Servers[2].SetConfig("aof-load-truncated", "?") }},
 	} {
 		for _, knew := range []bool{true, false} {
 			runBubble(t, fmt.Sprintf("%s/knew %v", name, knew), 3, func(t *testing.T, c *cluster) {
@@ -106,8 +106,8 @@ func TestADurableMasterThatLoadedAPartOfItsLogDoesNotVote(t *testing.T) {
 					if row.forget != nil {
 						row.forget(c)
 					}
-					c.servers[2].Restart(true)
-					c.servers[2].Expire("a")
+					c.Servers[2].Restart(true)
+					c.Servers[2].Expire("a")
 				}, knew)
 			})
 		}
@@ -116,56 +116,56 @@ func TestADurableMasterThatLoadedAPartOfItsLogDoesNotVote(t *testing.T) {
 
 // makesNoSecondHolder has A hold a lock that the last master forgets. B may have known that one.
 func (c *cluster) makesNoSecondHolder(forget func(c *cluster), knew bool, opts ...redlock.Option) {
-	c.t.Helper()
-	a := c.locker(opts...)
+	c.T.Helper()
+	a := c.Locker(opts...)
 	var b *redlock.Locker
 	if knew {
-		b = c.locker(opts...)
+		b = c.Locker(opts...)
 	}
 	lock := c.lockWithout(0, a)
 	forget(c)
-	assert.NotEqual(c.t, lock.Value(), c.holders("a")[2], "it has forgotten")
+	assert.NotEqual(c.T, lock.Value(), c.Holders("a")[2], "it has forgotten")
 	time.Sleep(2 * time.Second)
 	if !knew {
-		b = c.locker(opts...)
+		b = c.Locker(opts...)
 	}
 	c.refused(lock, b)
 	time.Sleep(20 * time.Second)
 	c.refused(lock, b)
-	require.NoError(c.t, lock.Err(), "only a minority forgot it")
-	second, err := b.Lock(c.within(2*time.Minute), "a")
-	require.NoError(c.t, err)
-	c.unlock(second)
+	require.NoError(c.T, lock.Err(), "only a minority forgot it")
+	second, err := b.Lock(c.Within(2*time.Minute), "a")
+	require.NoError(c.T, err)
+	c.Unlock(second)
 }
 
 // replicate makes a node a replica of another server for long enough to be noticed, and then a
 // master again.
 func (c *cluster) replicate(i int, other *fakeredis.Node) {
-	c.servers[i].ReplicateFrom(other)
+	c.Servers[i].ReplicateFrom(other)
 	time.Sleep(time.Second)
-	c.servers[i].Promote()
-	if !slices.Contains(c.servers, other) {
+	c.Servers[i].Promote()
+	if !slices.Contains(c.Servers, other) {
 		other.Close()
 	}
 }
 
 // denied has a replica refuse a write, which ends the connection that wrote.
 func (c *cluster) denied(int) {
-	l := c.locker()
+	l := c.Locker()
 	_, _ = l.TryLock(ctx, "b") //nolint:errcheck // the other two nodes grant it
 	settle()
 }
 
 // swap points an endpoint at another server. Connections to the old one end.
 func (c *cluster) swap(i int, other *fakeredis.Node) {
-	old := c.servers[i]
-	c.t.Cleanup(other.Close)
-	c.servers[i] = other
+	old := c.Servers[i]
+	c.T.Cleanup(other.Close)
+	c.Servers[i] = other
 	old.Disconnect()
 }
 
 func (c *cluster) deny(i int, commands ...string) {
-	c.servers[i].RefuseWith("NOPERM this user has no permissions to run the command", commands...)
+	c.Servers[i].RefuseWith("NOPERM this user has no permissions to run the command", commands...)
 }
 
 // empty restarts a node without its keys.
@@ -177,12 +177,12 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 	for name, forget := range map[string]func(*fakeredis.Node){"flush": (*fakeredis.Node).FlushAll, "restart": empty} {
 		for held := 100 * time.Millisecond; held < 6*time.Second; held += 700 * time.Millisecond {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
-				lock := c.lock(c.locker(), "a", redlock.WithTTL(time.Minute)) // it is not renewed
+				lock := c.Lock(c.Locker(), "a", redlock.WithTTL(time.Minute)) // it is not renewed
 				time.Sleep(held)
-				c.each(forget, 0, 1)
+				c.Each(forget, 0, 1)
 				time.Sleep(2 * time.Second)
 				require.NoError(t, lock.Err(), "a minority forgot it")
-				c.each(forget, 3)
+				c.Each(forget, 3)
 				took := elapsed(func() { <-lock.Done() })
 				assert.LessOrEqual(t, took, time.Second, "%s, %v", name, held)
 				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
@@ -196,19 +196,19 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 // is one less that could have it all the same.
 func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		marker, _, _ := c.servers[3].Get(pipeline.MemoryKey)
-		c.do(3, "SET", pipeline.MemoryKey, strings.Replace(marker, "active", "lost until 1", 1))
-		c.servers[3].OnCommand(func(command fakeredis.Command) {
+		marker, _, _ := c.Servers[3].Get(pipeline.MemoryKey)
+		c.Do(3, "SET", pipeline.MemoryKey, strings.Replace(marker, "active", "lost until 1", 1))
+		c.Servers[3].OnCommand(func(command fakeredis.Command) {
 			if slices.Contains(command.Args, pipeline.MemoryKey) && slices.Contains(command.Args, "active") {
-				deafen(c.servers[3]) // nobody hears that it votes now
+				deafen(c.Servers[3]) // nobody hears that it votes now
 			}
 		})
-		lock, err := c.locker().Lock(ctx, "a", redlock.WithTTL(time.Minute)) // it may wait for that one at first
+		lock, err := c.Locker().Lock(ctx, "a", redlock.WithTTL(time.Minute)) // it may wait for that one at first
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
-		c.each(empty, 0, 1)
-		undeaf(c.servers[3])
-		empty(c.servers[3])
+		c.Each(empty, 0, 1)
+		undeaf(c.Servers[3])
+		empty(c.Servers[3])
 		assert.LessOrEqual(t, elapsed(func() { <-lock.Done() }), time.Second)
 		assert.ErrorContains(t, lock.Err(), "a quorum of nodes has restarted or lost its keys")
 	})
@@ -218,13 +218,13 @@ func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testin
 func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		of := func(i int) []string {
-			text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+			text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 			return strings.Fields(text)
 		}
 		copied := of(2)
 		copied[1] = of(1)[1]
-		c.do(2, "SET", pipeline.MemoryKey, strings.Join(copied, " "))
-		l := c.locker()
+		c.Do(2, "SET", pipeline.MemoryKey, strings.Join(copied, " "))
+		l := c.Locker()
 		settle()
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
@@ -240,19 +240,19 @@ func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
 	for range 10 { // the node that the client asks first is random
 		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.servers[2].Kill()
-			c.locker()
+			c.Servers[2].Kill()
+			c.Locker()
 			// By now the client looks at n0 and n1 every second, and dials n2 more often.
 			time.Sleep(10 * time.Second)
 			for i := range 2 { // as if other clients had reached n2 as well
-				text, _, _ := c.servers[i].Get(pipeline.MemoryKey)
+				text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 				fields := strings.Fields(text)
 				require.Equal(t, "new", fields[0])
-				c.do(i, "SET", pipeline.MemoryKey, "active "+strings.Join(fields[3:], " "))
+				c.Do(i, "SET", pipeline.MemoryKey, "active "+strings.Join(fields[3:], " "))
 			}
-			c.servers[2].Restart(false) // by now it has forgotten what those clients gave it
+			c.Servers[2].Restart(false) // by now it has forgotten what those clients gave it
 			time.Sleep(5 * time.Second)
-			text, _, _ := c.servers[2].Get(pipeline.MemoryKey)
+			text, _, _ := c.Servers[2].Get(pipeline.MemoryKey)
 			assert.Regexp(t, "^new until ", text)
 		})
 	}
@@ -260,15 +260,15 @@ func TestAnOldViewDoesNotMakeAForgetfulMasterActive(t *testing.T) {
 
 func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.servers[2].Kill()
-		l := c.locker()
+		c.Servers[2].Kill()
+		l := c.Locker()
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		assert.ErrorContains(t, err, "a new cluster begins when all of its masters are there, also redis://node2:6379")
 		assert.InDelta(t, 60, l.Stats().Nodes[0].QuarantinedFor.Seconds(), 1)
 		time.Sleep(2 * time.Second)
-		c.servers[2].Restart(false)
+		c.Servers[2].Restart(false)
 		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
 		require.NoError(t, err)
 		assert.LessOrEqual(t, took, 800*time.Millisecond, "as soon as the last master is connected, which is dialed every 0.5 s")
@@ -278,7 +278,7 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 
 func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 	setClocks := func(by time.Duration) func(*cluster) {
-		return func(c *cluster) { c.each(func(n *fakeredis.Node) { n.SetClock(by, 1) }) }
+		return func(c *cluster) { c.Each(func(n *fakeredis.Node) { n.SetClock(by, 1) }) }
 	}
 	for name, test := range map[string]struct {
 		before func(c *cluster) // the client meets them
@@ -293,15 +293,15 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 			says: "a new master votes then, or at once after `redlock init`",
 		},
 		"a client with a larger MaxTTL": {
-			known: func(c *cluster) { c.locker(strict, redlock.WithMaxTTL(time.Minute)) },
+			known: func(c *cluster) { c.Locker(strict, redlock.WithMaxTTL(time.Minute)) },
 			mode:  redlock.QuarantineStrict, votes: time.Minute, says: "quarantined for another",
 		},
 		"masters that all restarted": {
-			known: func(c *cluster) { c.each(empty) }, votes: maxTTL,
+			known: func(c *cluster) { c.Each(empty) }, votes: maxTTL,
 			says: "it lost its keys, or was replaced, and may have forgotten locks",
 		},
 		"masters that were all flushed": {
-			known: func(c *cluster) { c.each((*fakeredis.Node).FlushAll) }, votes: maxTTL,
+			known: func(c *cluster) { c.Each((*fakeredis.Node).FlushAll) }, votes: maxTTL,
 			says: "it is not known yet whether it remembers", // the vote comes with the news
 		},
 		"a clock that is set back": {
@@ -324,7 +324,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 				}
 				do(test.before)
 				opts := []redlock.Option{redlock.WithQuarantine(test.mode), redlock.WithMaxTTL(maxTTL)}
-				l := c.locker(opts...)
+				l := c.Locker(opts...)
 				do(test.known)
 				time.Sleep(time.Millisecond)
 				_, err := l.TryLock(ctx, "a")
@@ -334,7 +334,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 				took := elapsed(func() { _, err = l.Lock(ctx, "a") })
 				require.NoError(t, err)
 				assert.InDelta(t, test.votes.Seconds(), took.Seconds(), 0.5)
-				c.lock(c.locker(opts...), "b") // a later client finds masters that vote
+				c.Lock(c.Locker(opts...), "b") // a later client finds masters that vote
 			})
 		})
 	}
@@ -344,15 +344,15 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown().proofless()
-		a, b := c.locker(redlock.WithMaxTTL(maxTTL)), c.locker(redlock.WithMaxTTL(maxTTL))
-		lock := c.lock(a, "a", redlock.WithTTL(maxTTL))
+		a, b := c.Locker(redlock.WithMaxTTL(maxTTL)), c.Locker(redlock.WithMaxTTL(maxTTL))
+		lock := c.Lock(a, "a", redlock.WithTTL(maxTTL))
 		settle()
-		c.del("a", 0) // as if n0 had never received it
-		c.servers[2].Restart(false)
+		c.Del("a", 0) // as if n0 had never received it
+		c.Servers[2].Restart(false)
 		time.Sleep(time.Second)
 		require.ErrorIs(t, b.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-		c.each(func(n *fakeredis.Node) { n.ReplyRaw(nil) }) // clients may use the marker now
-		c.each((*fakeredis.Node).Disconnect)
+		c.Each(func(n *fakeredis.Node) { n.ReplyRaw(nil) }) // clients may use the marker now
+		c.Each((*fakeredis.Node).Disconnect)
 		time.Sleep(3 * time.Second)
 		c.refused(lock, b)
 	})
@@ -362,22 +362,22 @@ func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 // vote.
 func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for i := range c.servers {
-			c.admit(i, maxTTL)
+		for i := range c.Servers {
+			c.Admit(i, maxTTL)
 		}
-		a, b := c.locker(redlock.WithMaxTTL(maxTTL)), c.locker(redlock.WithMaxTTL(maxTTL))
-		lock := c.lock(a, "a", redlock.WithTTL(maxTTL))
+		a, b := c.Locker(redlock.WithMaxTTL(maxTTL)), c.Locker(redlock.WithMaxTTL(maxTTL))
+		lock := c.Lock(a, "a", redlock.WithTTL(maxTTL))
 		settle()
-		c.del("a", 1) // as if n1 had never received it
-		other := fakeredis.New(c.clock)
+		c.Del("a", 1) // as if n1 had never received it
+		other := fakeredis.New(c.Clock)
 		c.swap(2, other)
-		c.admit(2, maxTTL)
+		c.Admit(2, maxTTL)
 		marker, _, _ := other.Get(pipeline.MemoryKey)
 		_, rest, _ := strings.Cut(marker, " ")
-		now, _ := c.do(2, "EVAL", "return redis.call('TIME')[1]", 0).([]byte)
+		now, _ := c.Do(2, "EVAL", "return redis.call('TIME')[1]", 0).([]byte)
 		seconds, err := strconv.ParseInt(string(now), 10, 64)
 		require.NoError(t, err)
-		c.do(2, "SET", pipeline.MemoryKey, fmt.Sprintf("new until %d %s", seconds*1000+1500, rest))
+		c.Do(2, "SET", pipeline.MemoryKey, fmt.Sprintf("new until %d %s", seconds*1000+1500, rest))
 		for range 6 {
 			time.Sleep(time.Second)
 			c.refused(lock, b)
@@ -389,9 +389,9 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 // the marker, but nothing was forgotten.
 func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.lock(c.renewing(), "a")
-		c.each((*fakeredis.Node).DropBacklog)
-		c.lock(c.locker(), "b") // they are not taken for promoted replicas
+		lock := c.Lock(c.Renewing(), "a")
+		c.Each((*fakeredis.Node).DropBacklog)
+		c.Lock(c.Locker(), "b") // they are not taken for promoted replicas
 		time.Sleep(20 * time.Second)
 		require.NoError(t, lock.Err())
 	})
@@ -402,35 +402,35 @@ func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 		c.grown()
-		c.servers[0].ReplyRaw(func(cmd []string) []byte {
+		c.Servers[0].ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] != "GET" && cmd[0] != "SET" && slices.Contains(cmd, pipeline.MemoryKey) {
 				return []byte("-NOPERM No permissions to access a key\r\n")
 			}
 			return nil
 		})
-		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		c.unlock(c.lock(l, "a"))
-		c.do(0, "SET", pipeline.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
-		c.noQuorum(l)
+		l := c.Locker(redlock.WithMaxTTL(maxTTL))
+		c.Unlock(c.Lock(l, "a"))
+		c.Do(0, "SET", pipeline.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
+		c.NoQuorum(l)
 	})
 }
 
 // A later version may add words to the marker. Whoever does not know them keeps them.
 func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithMaxTTL(maxTTL))
-		lock := c.lock(l, "a", redlock.WithTTL(3*time.Second))
-		c.each(func(n *fakeredis.Node) {
+		l := c.Renewing(redlock.WithMaxTTL(maxTTL))
+		lock := c.Lock(l, "a", redlock.WithTTL(3*time.Second))
+		c.Each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)
 			n.Do(t, "SET", pipeline.MemoryKey, marker+" later=1")
 		})
 		time.Sleep(10 * time.Second)
 		require.NoError(t, lock.Err(), "it is renewed")
-		c.unlock(lock, c.lock(l, "b"))
+		c.Unlock(lock, c.Lock(l, "b"))
 		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(ctx, 2*time.Minute)) // writes the markers
-		c.each(kill, 0)
-		c.servers[0].Restart(false)
-		c.each(func(n *fakeredis.Node) {
+		c.Each(kill, 0)
+		c.Servers[0].Restart(false)
+		c.Each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)
 			assert.Contains(t, marker, " version=2.")
 			assert.Contains(t, marker, " later=1")
@@ -441,14 +441,14 @@ func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 // It may also say that whoever does not know it must not act.
 func TestWhoDoesNotKnowAFormatThatIsNeededChangesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		var before []string
-		c.each(func(n *fakeredis.Node) {
+		c.Each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)
 			before = append(before, marker+" later=1 needs=2")
 			n.Do(t, "SET", pipeline.MemoryKey, marker+" later=1 needs=2")
 		})
-		for _, l := range []*redlock.Locker{l, c.locker()} { // one that was there before, and one that comes
+		for _, l := range []*redlock.Locker{l, c.Locker()} { // one that was there before, and one that comes
 			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorIs(t, err, pool.ErrQuarantined)
@@ -456,11 +456,11 @@ func TestWhoDoesNotKnowAFormatThatIsNeededChangesNothing(t *testing.T) {
 			require.Error(t, admin.Of(l).Init(ctx, true))
 		}
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, before, c.holders(pipeline.MemoryKey))
+		assert.Equal(t, before, c.Holders(pipeline.MemoryKey))
 		for i, marker := range before { // the later version has gone
-			c.do(i, "SET", pipeline.MemoryKey, strings.TrimSuffix(marker, " needs=2"))
+			c.Do(i, "SET", pipeline.MemoryKey, strings.TrimSuffix(marker, " needs=2"))
 		}
 		time.Sleep(time.Minute)
-		c.unlock(c.lock(l, "a"))
+		c.Unlock(c.Lock(l, "a"))
 	})
 }

@@ -107,7 +107,7 @@ func mixedNodes() []int {
 
 func (m *mixedFleet) run(oursFirst bool) {
 	delay := func() time.Duration { return 50*time.Microsecond + rand.N(100*time.Microsecond) }
-	m.each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
+	m.Each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
 	begin := []func(rng *rand.Rand){m.work, m.foreign}
 	if !oursFirst {
 		begin[0], begin[1] = begin[1], begin[0]
@@ -120,16 +120,16 @@ func (m *mixedFleet) run(oursFirst bool) {
 	}
 	m.all.Wait()
 	time.Sleep(4 * time.Minute)
-	assert.Zero(m.t, m.keys(), "the wait list and the note of turns expire")
+	assert.Zero(m.T, m.Keys(), "the wait list and the note of turns expire")
 }
 
 // work starts one of our workers, with a Locker of its own.
 func (m *mixedFleet) work(rng *rand.Rand) {
-	l := m.locker()
+	l := m.Locker()
 	m.turns(&m.ours, rng, func() (release func()) {
 		lock, err := l.Lock(ctx, "a")
-		require.NoError(m.t, err)
-		return func() { assert.NoError(m.t, lock.Unlock(ctx)) }
+		require.NoError(m.T, err)
+		return func() { assert.NoError(m.T, lock.Unlock(ctx)) }
 	})
 }
 
@@ -142,7 +142,7 @@ func (m *mixedFleet) foreign(rng *rand.Rand) {
 		late = 0
 		value := fmt.Sprint("foreign", rng.Uint64())
 		release = func() { m.ask("EVAL", foreignRelease, 1, "a", value) }
-		for m.ask("SET", "a", value, "NX", "PX", 10_000) <= len(m.servers)/2 {
+		for m.ask("SET", "a", value, "NX", "PX", 10_000) <= len(m.Servers)/2 {
 			release()
 			time.Sleep(m.pause(rng))
 		}
@@ -160,7 +160,7 @@ func (m *mixedFleet) turns(s *side, rng *rand.Rand, take func() (release func())
 			s.longest = max(s.longest, min(time.Since(began), m.until.Sub(began)))
 			if over = !time.Now().Before(m.until); !over {
 				s.holds++
-				assert.False(m.t, m.busy, "two workers hold the lock")
+				assert.False(m.T, m.busy, "two workers hold the lock")
 				m.busy = true
 			}
 			m.mu.Unlock()
@@ -178,13 +178,13 @@ func (m *mixedFleet) turns(s *side, rng *rand.Rand, take func() (release func())
 // ask sends a command to all nodes at once, and returns how many granted it.
 func (m *mixedFleet) ask(command string, args ...any) (granted int) {
 	votes := make(chan bool)
-	for i := range m.servers {
+	for i := range m.Servers {
 		go func() {
-			reply := m.do(i, command, args...)
+			reply := m.Do(i, command, args...)
 			votes <- reply == "OK" || reply == int64(1)
 		}()
 	}
-	for range m.servers {
+	for range m.Servers {
 		if <-votes {
 			granted++
 		}
@@ -199,7 +199,7 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 	const rounds, hold = 125, 10 * time.Millisecond
 	for nodes, most := range map[int]time.Duration{1: 120 * time.Millisecond, 3: time.Microsecond, 5: time.Microsecond} {
 		runBubble(t, fmt.Sprint(nodes, " nodes"), nodes, func(t *testing.T, c *cluster) {
-			c.instantly()
+			c.Instantly()
 			lockers := c.lockers(mixedWorkers, rarely)
 			took := elapsed(func() { takeTurns(t, lockers, rounds, hold) })
 			assert.LessOrEqual(t, took-mixedWorkers*rounds*hold, most, "idle")

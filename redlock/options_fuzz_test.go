@@ -110,10 +110,10 @@ func FuzzOptions(f *testing.F) {
 			var opts []redlock.Option
 			var minimum time.Duration
 			for range s.Below(8) {
-				opts = append(opts, fuzzed.Pick(s, options(s, c.clock, &minimum)...)())
+				opts = append(opts, fuzzed.Pick(s, options(s, c.Clock, &minimum)...)())
 			}
-			opts = append(opts, redlock.WithClock(c.clock), redlock.WithPool(pool.WithDialer(c.dialer())))
-			l, err := redlock.New(c.servers.Endpoints(), opts...)
+			opts = append(opts, redlock.WithClock(c.Clock), redlock.WithPool(pool.WithDialer(c.Dialer())))
+			l, err := redlock.New(c.Servers.Endpoints(), opts...)
 			if err != nil {
 				require.ErrorIs(t, err, redlock.ErrInvalid)
 				require.Nil(t, l)
@@ -142,7 +142,7 @@ func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, minimum time.Dur
 		permits := fuzzed.Pick(s, 1, 0, -1, 1024, 1025)
 		semaphore, err := l.Semaphore("name", permits)
 		if err != nil {
-			require.ErrorIs(c.t, err, redlock.ErrInvalid)
+			require.ErrorIs(c.T, err, redlock.ErrInvalid)
 			return
 		}
 		alone = permits == 1
@@ -156,28 +156,28 @@ func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, minimum time.Dur
 	if errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, context.DeadlineExceeded) {
 		// It was missed by the nanoseconds that the call took, and no more.
 		settle()
-		began := c.clock.Now()
+		began := c.Clock.Now()
 		again, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		lock, err = call(again, "name", append(own, redlock.WithMinValidity(minimum-time.Microsecond))...)
-		require.NoError(c.t, err)
-		require.Greater(c.t, lock.Remaining()+c.clock.Now().Sub(began), minimum)
+		require.NoError(c.T, err)
+		require.Greater(c.T, lock.Remaining()+c.Clock.Now().Sub(began), minimum)
 	}
 	if err != nil {
-		require.ErrorIs(c.t, err, redlock.ErrInvalid)
-		require.Nil(c.t, lock)
-		require.Zero(c.t, c.keys())
+		require.ErrorIs(c.T, err, redlock.ErrInvalid)
+		require.Nil(c.T, lock)
+		require.Zero(c.T, c.Keys())
 		return
 	}
-	assert.Positive(c.t, lock.Remaining())
-	require.NoError(c.t, lock.Err())
-	require.NoError(c.t, lock.Verify(ctx))
+	assert.Positive(c.T, lock.Remaining())
+	require.NoError(c.T, lock.Err())
+	require.NoError(c.T, lock.Verify(ctx))
 	if alone {
 		ended, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		// With no value of its own, nor the minimum hold of the Locker, which permits cannot have.
 		_, err = call(ended, "name", redlock.WithMinHold(0))
-		require.ErrorIs(c.t, err, redlock.ErrTaken)
+		require.ErrorIs(c.T, err, redlock.ErrTaken)
 	}
-	require.NoError(c.t, lock.Unlock(ctx))
+	require.NoError(c.T, lock.Unlock(ctx))
 }

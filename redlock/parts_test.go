@@ -23,17 +23,17 @@ type gathering struct {
 // gather has a set refused until it takes its names one by one. The set has waited for a second by
 // then.
 func (c *cluster) gather(limited context.Context, l *redlock.Locker, opts ...redlock.LockOption) *gathering {
-	c.t.Helper()
+	c.T.Helper()
 	return c.gatherAfter(limited, func() {}, l, opts...)
 }
 
 // gatherAfter is gather, with something that happens just as the set takes its first name.
 func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redlock.Locker, opts ...redlock.LockOption) *gathering {
-	c.t.Helper()
-	c.slow(time.Millisecond)
-	g := &gathering{cluster: c, other: c.renewing(redlock.WithFencing()), got: make(chan *redlock.Lock, 1), failed: make(chan error, 1)}
-	first := c.lock(g.other, "a")
-	g.second = c.lock(g.other, "b")
+	c.T.Helper()
+	c.Slow(time.Millisecond)
+	g := &gathering{cluster: c, other: c.Renewing(redlock.WithFencing()), got: make(chan *redlock.Lock, 1), failed: make(chan error, 1)}
+	first := c.Lock(g.other, "a")
+	g.second = c.Lock(g.other, "b")
 	go func() {
 		lock, err := l.LockAll(limited, []string{"b", "a"}, opts...)
 		g.got <- lock
@@ -41,26 +41,26 @@ func (c *cluster) gatherAfter(limited context.Context, happens func(), l *redloc
 	}()
 	time.Sleep(time.Second)
 	for i := range 10 { // each name is free now and then, but never both
-		c.unlock(first)
+		c.Unlock(first)
 		if i > 0 {
 			happens()
 		}
 		if first = g.take("a", 20*time.Millisecond); first == nil {
 			return g
 		}
-		c.unlock(g.second)
+		c.Unlock(g.second)
 		g.second = g.take("b", time.Second)
-		require.NotNil(c.t, g.second)
+		require.NotNil(c.T, g.second)
 	}
-	require.Fail(c.t, "the set has not taken its first name")
+	require.Fail(c.T, "the set has not taken its first name")
 	return nil
 }
 
 // take is Lock in another process, for a limited time.
 func (g *gathering) take(name string, limit time.Duration) *redlock.Lock {
-	lock, err := g.other.Lock(g.within(limit), name)
+	lock, err := g.other.Lock(g.Within(limit), name)
 	if err != nil {
-		assert.ErrorIs(g.t, err, redlock.ErrTaken)
+		assert.ErrorIs(g.T, err, redlock.ErrTaken)
 		return nil
 	}
 	return lock
@@ -68,16 +68,16 @@ func (g *gathering) take(name string, limit time.Duration) *redlock.Lock {
 
 // set returns the lock of the set, once it has it.
 func (g *gathering) set() *redlock.Lock {
-	g.t.Helper()
+	g.T.Helper()
 	lock := <-g.got
-	require.NoError(g.t, <-g.failed)
+	require.NoError(g.T, <-g.failed)
 	return lock
 }
 
 func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		var told diary
-		l := c.locker(told.hooks(), redlock.WithTTL(200*time.Millisecond)) // no renewal either
+		l := c.Locker(told.hooks(), redlock.WithTTL(200*time.Millisecond)) // no renewal either
 		g := c.gather(ctx, l, redlock.WithFencing())
 		for range 7 {
 			time.Sleep(100 * time.Millisecond)
@@ -88,18 +88,18 @@ func TestASetKeepsItsPartsWhileItWaitsForTheRest(t *testing.T) {
 		require.NoError(t, l.UnlockAll(ctx))
 		assert.Nil(t, g.take("a", 5*time.Millisecond))
 		token := g.second.Fence()
-		c.unlock(g.second)
+		c.Unlock(g.second)
 		lock := g.set()
 		assert.Equal(t, []string{"b", "a"}, lock.Names())
 		assert.Greater(t, lock.Fence(), token)
 		assert.Greater(t, lock.Remaining(), 150*time.Millisecond, "validity counts from the last round")
 		for _, name := range lock.Names() {
-			assert.Equal(t, []string{lock.Value()}, uniq(c.holders(name)))
+			assert.Equal(t, []string{lock.Value()}, uniq(c.Holders(name)))
 		}
 		assert.Equal(t, []string{"waiting b", "acquired b", "waited b"}, told.take())
 		assert.Equal(t, 1, l.Stats().Held)
 		assert.Equal(t, uint64(1), l.Stats().Acquired)
-		c.unlock(lock)
+		c.Unlock(lock)
 		assert.Contains(t, told.take(), "released b")
 	})
 }
@@ -110,16 +110,16 @@ func TestASetThatGivesUpAsItIsCompleteGivesAllBack(t *testing.T) {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
 			limited, cancel := context.WithCancel(ctx)
 			defer cancel()
-			g := c.gather(limited, c.locker())
+			g := c.gather(limited, c.Locker())
 			time.AfterFunc(after, cancel)
-			c.unlock(g.second)
+			c.Unlock(g.second)
 			if lock, err := <-g.got, <-g.failed; err == nil {
-				c.unlock(lock)
+				c.Unlock(lock)
 			} else {
 				require.ErrorIs(t, err, context.Canceled, "after %v", after)
 			}
 			time.Sleep(100 * time.Millisecond)
-			assert.Equal(t, []string{""}, uniq(append(c.holders("a"), c.holders("b")...)), "after %v", after)
+			assert.Equal(t, []string{""}, uniq(append(c.Holders("a"), c.Holders("b")...)), "after %v", after)
 		})
 	}
 }
@@ -128,12 +128,12 @@ func TestASetThatGivesUpAsItIsCompleteGivesAllBack(t *testing.T) {
 // not wait for each other for ever.
 func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		g := c.gather(ctx, c.locker())
+		g := c.gather(ctx, c.Locker())
 		lock := g.take("a", 3*time.Second)
 		require.NotNil(t, lock)
 		time.Sleep(time.Second)
-		c.unlock(lock, g.second)
-		c.unlock(g.set())
+		c.Unlock(lock, g.second)
+		c.Unlock(g.set())
 	})
 }
 
@@ -142,17 +142,17 @@ func TestASetDoesNotKeepItsPartsForEver(t *testing.T) {
 func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
 	for node := range 5 { // one of them is the coordinator
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			g := c.gatherAfter(ctx, func() { c.set("a", "foreign", 500*time.Millisecond, node) }, c.locker())
+			g := c.gatherAfter(ctx, func() { c.Set("a", "foreign", 500*time.Millisecond, node) }, c.Locker())
 			time.Sleep(900 * time.Millisecond)
-			c.unlock(g.second)
+			c.Unlock(g.second)
 			set := g.set()
-			got := c.waiting(g.other, "a")
+			got := c.Waiting(g.other, "a")
 			time.Sleep(50 * time.Millisecond)
-			began := c.clock.Now()
-			c.unlock(set)
+			began := c.Clock.Now()
+			c.Unlock(set)
 			next := <-got
-			assert.Less(t, c.clock.Now().Sub(began), 100*time.Millisecond, "node %d", node)
-			c.unlock(next)
+			assert.Less(t, c.Clock.Now().Sub(began), 100*time.Millisecond, "node %d", node)
+			c.Unlock(next)
 		})
 	}
 }

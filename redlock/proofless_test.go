@@ -17,7 +17,7 @@ import (
 
 // proofless denies the user access to the memory marker on all servers.
 func (c *cluster) proofless() *cluster {
-	c.each(forbidding(pipeline.MemoryKey))
+	c.Each(forbidding(pipeline.MemoryKey))
 	return c
 }
 
@@ -38,26 +38,26 @@ func forbidding(key string) func(*fakeredis.Node) {
 func TestTheFirstVotesOfAYoungClusterWaitForAllNodes(t *testing.T) {
 	for _, proofless := range []bool{false, true} {
 		inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
-			for i, server := range c.servers {
+			for i, server := range c.Servers {
 				delay := time.Duration(i*2) * time.Millisecond
 				server.Delay(func() time.Duration { return delay }, nil)
 			}
 			if proofless {
 				c.proofless()
 			}
-			c.lock(c.connecting(), "a")
+			c.Lock(c.Connecting(), "a")
 		})
 	}
 }
 
 // barred requires that the lock cannot be had until maxTTL has passed, because of a quarantine.
 func (c *cluster) barred(l *redlock.Locker) error {
-	c.t.Helper()
+	c.T.Helper()
 	_, err := l.TryLock(ctx, "a")
-	require.ErrorIs(c.t, err, redlock.ErrNoQuorum)
-	require.ErrorIs(c.t, err, pool.ErrQuarantined)
+	require.ErrorIs(c.T, err, redlock.ErrNoQuorum)
+	require.ErrorIs(c.T, err, pool.ErrQuarantined)
 	time.Sleep(maxTTL + 10*time.Millisecond)
-	c.lock(l, "a")
+	c.Lock(l, "a")
 	return err
 }
 
@@ -67,16 +67,16 @@ func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *
 	for _, uptime := range []int{86400, 9, 0} {
 		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 			c.grown().proofless()
-			l := c.locker(strict, redlock.WithMaxTTL(maxTTL))
+			l := c.Locker(strict, redlock.WithMaxTTL(maxTTL))
 			require.NoError(t, l.Ready(ctx))
-			c.each(kill, 0, 1)
+			c.Each(kill, 0, 1)
 			time.Sleep(20 * time.Second)
 			if uptime > 0 {
-				c.servers[1].SetInfo("uptime_in_seconds", strconv.Itoa(uptime))
+				c.Servers[1].SetInfo("uptime_in_seconds", strconv.Itoa(uptime))
 			} else {
 				c.deny(1, "INFO")
 			}
-			c.servers[1].Restart(false)
+			c.Servers[1].Restart(false)
 			time.Sleep(time.Second)
 			if err := c.barred(l); uptime > 0 {
 				assert.ErrorContains(t, err, "a different server has answered here for")
@@ -90,12 +90,12 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) 
 		inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
 			c.grown().proofless()
 			if before {
-				setDurable(c.servers[0])
+				setDurable(c.Servers[0])
 			}
-			l := c.locker(redlock.WithMaxTTL(maxTTL))
+			l := c.Locker(redlock.WithMaxTTL(maxTTL))
 			require.NoError(t, l.Ready(ctx))
-			setDurable(c.servers[0])
-			c.servers[0].Restart(before)
+			setDurable(c.Servers[0])
+			c.Servers[0].Restart(before)
 			time.Sleep(time.Second)
 			_, err := l.TryLock(ctx, "a")
 			if before {
@@ -110,11 +110,11 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) 
 // The marker could be read before and no longer can: what happened meanwhile is unknown.
 func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.limit(maxTTL)
-		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		c.unlock(c.lock(l, "a"))
+		c.Limit(maxTTL)
+		l := c.Locker(redlock.WithMaxTTL(maxTTL))
+		c.Unlock(c.Lock(l, "a"))
 		c.proofless()
-		c.noQuorum(l)
+		c.NoQuorum(l)
 		time.Sleep(time.Second)
 		endsOnly(c.barred(l))
 	})
@@ -123,8 +123,8 @@ func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 // restartWithAStep restarts a server that forgets its keys and steps its wall clock forward by an
 // hour before any client asks it. Its uptime counts by that clock.
 func (c *cluster) restartWithAStep(i int) {
-	c.servers[i].SetInfo("uptime_in_seconds", "3600")
-	c.servers[i].Restart(false)
+	c.Servers[i].SetInfo("uptime_in_seconds", "3600")
+	c.Servers[i].Restart(false)
 	settle()
 }
 
@@ -132,14 +132,14 @@ func (c *cluster) restartWithAStep(i int) {
 // (docs/safety.md, Limits). A client that knew its predecessor counts from the new connection.
 func TestWithoutMarkersAnUptimeIsTrustedAtFirstContactOnly(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.instantly()
+		c.Instantly()
 		c.grown().proofless()
-		known := c.locker(redlock.WithMaxTTL(maxTTL))
+		known := c.Locker(redlock.WithMaxTTL(maxTTL))
 		c.restartWithAStep(2)
 		time.Sleep(time.Second) // the Locker reconnects
 		require.ErrorIs(t, known.Stats().Nodes[2].Barred, pool.ErrQuarantined)
 		assert.Greater(t, known.Stats().Nodes[2].QuarantinedFor, maxTTL-2*time.Second)
-		stranger := c.locker(redlock.WithMaxTTL(maxTTL))
+		stranger := c.Locker(redlock.WithMaxTTL(maxTTL))
 		assert.NoError(t, stranger.Stats().Nodes[2].Barred, "a known limit")
 	})
 }

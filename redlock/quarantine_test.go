@@ -30,10 +30,10 @@ func (c *cluster) grown() *cluster {
 
 // durable makes all servers durable, and their markers say so.
 func (c *cluster) durable() *cluster {
-	for i, server := range c.servers {
+	for i, server := range c.Servers {
 		setDurable(server)
 		marker, _, _ := server.Get(pipeline.MemoryKey)
-		c.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+		c.Do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
 	}
 	return c
 }
@@ -57,20 +57,20 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 		"no markers, and none of them is": {redlock.QuarantineAuto, 0, true, true},
 	} {
 		runBubble(t, name, 5, func(t *testing.T, cluster *cluster) {
-			cluster.limit(maxTTL)
+			cluster.Limit(maxTTL)
 			cluster.grown()
 			if c.proofless {
 				cluster.proofless()
 			}
-			for _, server := range cluster.servers[:c.young] {
+			for _, server := range cluster.Servers[:c.young] {
 				server.Restart(false)
 			}
-			l := cluster.locker(redlock.WithMaxTTL(maxTTL), redlock.WithQuarantine(c.mode))
+			l := cluster.Locker(redlock.WithMaxTTL(maxTTL), redlock.WithQuarantine(c.mode))
 			if !c.won {
-				cluster.noQuorum(l, pool.ErrQuarantined)
+				cluster.NoQuorum(l, pool.ErrQuarantined)
 				time.Sleep(maxTTL + time.Second)
 			}
-			cluster.unlock(cluster.lock(l, "a"))
+			cluster.Unlock(cluster.Lock(l, "a"))
 		})
 	}
 }
@@ -78,28 +78,28 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 func TestTwoEndpointsOfOneServerHaveOneVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown()
-		c.servers[2] = c.servers[0]
-		l := c.locker()
-		c.unlock(c.lock(l, "a")) // two servers are a quorum of three
+		c.Servers[2] = c.Servers[0]
+		l := c.Locker()
+		c.Unlock(c.Lock(l, "a")) // two servers are a quorum of three
 		assert.ErrorContains(t, l.Stats().Nodes[2].Barred, "the same server as redis://node0:6379")
-		c.servers[1].Kill()
+		c.Servers[1].Kill()
 		synctest.Wait()
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.ErrorContains(t, err, "the same server as")
-		c.leavesNothing(0)
-		assert.ErrorContains(t, l.Ready(c.within(time.Second)), "the same server as")
+		c.LeavesNothing(0)
+		assert.ErrorContains(t, l.Ready(c.Within(time.Second)), "the same server as")
 	})
 }
 
 func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		for i := range c.servers {
+		for i := range c.Servers {
 			c.deny(i, "INFO")
 		}
 		var log bytes.Buffer
-		l := c.locker(strict, redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		c.lock(l, "a")
+		l := c.Locker(strict, redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		c.Lock(l, "a")
 		assert.True(t, l.Stats().Nodes[0].Unidentified)
 		require.NoError(t, l.Close()) // no line is written from now on
 		assert.Contains(t, log.String(), `level=WARN msg="node up, but without INFO`)
@@ -111,28 +111,28 @@ func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown().durable()
-		lock := c.lock(c.locker(strict), "a")
+		lock := c.Lock(c.Locker(strict), "a")
 		settle()
-		c.each(restart)
-		c.lock(c.connecting(strict), "b")
+		c.Each(restart)
+		c.Lock(c.Connecting(strict), "b")
 		time.Sleep(time.Second)
 		require.NoError(t, lock.Verify(ctx), "nothing is forgotten")
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.durable()
-		c.servers[0].Kill()
-		c.servers[1].Restart(true)
-		_, err := c.connecting().TryLock(ctx, "a")
+		c.Servers[0].Kill()
+		c.Servers[1].Restart(true)
+		_, err := c.Connecting().TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined, "its marker may come from n0")
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.durable()
-		lock := c.lockWithout(0, c.locker(), redlock.WithTTL(time.Minute))
-		c.servers[2].ReplicateFrom(c.servers[0])
-		c.servers[2].Promote()
-		c.servers[2].Restart(true) // which erases its second replication id
-		b := c.connecting()
+		lock := c.lockWithout(0, c.Locker(), redlock.WithTTL(time.Minute))
+		c.Servers[2].ReplicateFrom(c.Servers[0])
+		c.Servers[2].Promote()
+		c.Servers[2].Restart(true) // which erases its second replication id
+		b := c.Connecting()
 		c.refused(lock, b)
 		require.NoError(t, lock.Err())
 		time.Sleep(20 * time.Second)
@@ -142,20 +142,20 @@ func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 
 func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		operator := c.locker(strict)
-		c.servers[2].Kill()
+		operator := c.Locker(strict)
+		c.Servers[2].Kill()
 		settle()
 		var err error
 		took := elapsed(func() { err = admin.Of(operator).Init(ctx, false) })
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.LessOrEqual(t, took, 3*time.Second, "it does not spin")
 		require.ErrorContains(t, err, "a new cluster begins when all of its masters are there, also redis://node2:6379")
-		c.servers[2].Restart(false)
+		c.Servers[2].Restart(false)
 		time.Sleep(time.Second)
 		require.NoError(t, admin.Of(operator).Init(ctx, false))
-		l := c.connecting(strict)
-		c.lock(l, "a")
-		c.servers[2].Restart(false)
+		l := c.Connecting(strict)
+		c.Lock(l, "a")
+		c.Servers[2].Restart(false)
 		time.Sleep(time.Second)
 		err = admin.Of(operator).Init(ctx, false)
 		require.ErrorIs(t, err, pool.ErrQuarantined, "the others vote, so it may have forgotten what they granted together")
@@ -164,7 +164,7 @@ func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 		require.NoError(t, admin.Of(operator).Init(ctx, true), "a second time")
 		time.Sleep(time.Second)
 
-		c.servers[1].FlushAll()
+		c.Servers[1].FlushAll()
 		require.NoError(t, l.Ready(ctx))
 		time.Sleep(time.Second)
 		err = admin.Of(operator).Init(ctx, false)
@@ -181,8 +181,8 @@ func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 func TestCloseDoesNotWaitForProofsOfMemory(t *testing.T) {
 	for after := time.Duration(0); after < 500*time.Millisecond; after += 20 * time.Millisecond {
 		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.slow(100 * time.Millisecond)
-			l := c.connecting()
+			c.Slow(100 * time.Millisecond)
+			l := c.Connecting()
 			time.Sleep(after)
 			assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }), "after %v", after)
 		})
@@ -191,9 +191,9 @@ func TestCloseDoesNotWaitForProofsOfMemory(t *testing.T) {
 
 func TestInitEndsWithItsLocker(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.connecting()
-		c.each(mute)
-		done := c.ending(func() error { return admin.Of(l).Init(ctx, false) })
+		l := c.Connecting()
+		c.Each(mute)
+		done := c.Ending(func() error { return admin.Of(l).Init(ctx, false) })
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, l.Close())
 		require.ErrorIs(t, <-done, redlock.ErrClosed)
@@ -203,13 +203,13 @@ func TestInitEndsWithItsLocker(t *testing.T) {
 // Before it knows the cluster, a client takes the MaxTTL of a member that forgot from its marker.
 func TestAClientWithALargerMaxTTLProlongsNoQuarantine(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker(redlock.WithMaxTTL(maxTTL))
-		c.lock(l, "a")
-		c.servers[2].Kill()
-		c.servers[2].Restart(false)
+		l := c.Locker(redlock.WithMaxTTL(maxTTL))
+		c.Lock(l, "a")
+		c.Servers[2].Kill()
+		c.Servers[2].Restart(false)
 		time.Sleep(2 * time.Second)
 		for range 20 { // the node that answers first is random
-			c.lock(c.locker(redlock.WithMaxTTL(6*maxTTL)), "b").Unlock(ctx) //nolint:errcheck // whatever it says
+			c.Lock(c.Locker(redlock.WithMaxTTL(6*maxTTL)), "b").Unlock(ctx) //nolint:errcheck // whatever it says
 		}
 		time.Sleep(maxTTL)
 		assert.NoError(t, l.Stats().Nodes[2].Barred)
@@ -218,10 +218,10 @@ func TestAClientWithALargerMaxTTLProlongsNoQuarantine(t *testing.T) {
 
 func TestAClusterWithFewerMastersThanDoNotAnswerSaysSo(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.lock(c.listing([]int{0}), "a")
-		c.servers[1].Kill()
-		c.servers[2].Kill()
-		_, err := c.listing([]int{0, 1, 2}).TryLock(ctx, "b")
+		c.Lock(c.Listing([]int{0}), "a")
+		c.Servers[1].Kill()
+		c.Servers[2].Kill()
+		_, err := c.Listing([]int{0, 1, 2}).TryLock(ctx, "b")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		assert.ErrorContains(t, err, "start those, or leave out the ones that are gone")
 	})

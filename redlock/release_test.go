@@ -26,20 +26,20 @@ import (
 // release that follows.
 func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.servers[0].Kill()
-		l := c.locker(redlock.WithTTL(time.Minute))
+		c.Servers[0].Kill()
+		l := c.Locker(redlock.WithTTL(time.Minute))
 		time.Sleep(time.Second)
-		lock := c.lock(l, "a")
-		c.servers[0].Restart(true)
+		lock := c.Lock(l, "a")
+		c.Servers[0].Restart(true)
 		time.Sleep(time.Second)
-		c.each(delaying(50*time.Millisecond, 0))
+		c.Each(delaying(50*time.Millisecond, 0))
 		// The script is loaded and run; its reply and all that follows are lost.
-		c.servers[0].CutAfterWrite(2)
-		extended := c.ending(func() error { return lock.Extend(ctx, time.Minute) })
+		c.Servers[0].CutAfterWrite(2)
+		extended := c.Ending(func() error { return lock.Extend(ctx, time.Minute) })
 		time.Sleep(10 * time.Millisecond)
-		c.unlock(lock)
+		c.Unlock(lock)
 		endsOnly(<-extended)
-		c.leavesNothing(5 * time.Second)
+		c.LeavesNothing(5 * time.Second)
 	})
 }
 
@@ -51,32 +51,32 @@ func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 		"OOM command not allowed when used memory > 'maxmemory'.":       false,
 	} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			l := c.locker(redlock.WithFencing(), redlock.WithTTL(time.Minute))
+			l := c.Locker(redlock.WithFencing(), redlock.WithTTL(time.Minute))
 			c.know(l)
-			c.servers[0].RefuseWith(words, "EVALSHA")
-			c.each(delaying(time.Millisecond, 0), 1, 2) // a refusal after the lock is won is not looked at
-			lock := c.lock(l, "a")
+			c.Servers[0].RefuseWith(words, "EVALSHA")
+			c.Each(delaying(time.Millisecond, 0), 1, 2) // a refusal after the lock is won is not looked at
+			lock := c.Lock(l, "a")
 			settle()
-			c.servers[0].RefuseWith("", "EVALSHA")
-			c.set("a", lock.Value(), time.Minute, 0) // the part of the script that ran
-			c.servers[0].Kill()
-			c.unlock(lock)
+			c.Servers[0].RefuseWith("", "EVALSHA")
+			c.Set("a", lock.Value(), time.Minute, 0) // the part of the script that ran
+			c.Servers[0].Kill()
+			c.Unlock(lock)
 			time.Sleep(5 * time.Second)
-			c.servers[0].Restart(true)
+			c.Servers[0].Restart(true)
 			time.Sleep(5 * time.Second)
-			assert.Equal(t, kept, c.holders("a")[0] == "", words)
+			assert.Equal(t, kept, c.Holders("a")[0] == "", words)
 		})
 	}
 }
 
 func TestCloseReleasesMoreThanTheNodesCanQueue(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(time.Minute))
+		l := c.Renewing(redlock.WithTTL(time.Minute))
 		for i := range 33_500 {
-			c.lock(l, strconv.Itoa(i))
+			c.Lock(l, strconv.Itoa(i))
 		}
 		require.NoError(t, l.Close())
-		c.leavesNothing(0)
+		c.LeavesNothing(0)
 	})
 }
 
@@ -90,18 +90,18 @@ func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 	}
 	for _, wait := range waits {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			l := c.renewing(redlock.WithTTL(10 * time.Second))
-			lock := c.lock(l, "a")
+			l := c.Renewing(redlock.WithTTL(10 * time.Second))
+			lock := c.Lock(l, "a")
 			time.Sleep(3 * time.Second) // the first renewal is next, and reaches one node of three
-			c.each(kill, 0, 1)
+			c.Each(kill, 0, 1)
 			<-lock.Done()
 			require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-			require.Equal(t, lock.Value(), c.holders("a")[2], "it is undone once the other nodes have forgotten it")
+			require.Equal(t, lock.Value(), c.Holders("a")[2], "it is undone once the other nodes have forgotten it")
 			time.Sleep(wait)
-			c.each(restart, 0, 1)
+			c.Each(restart, 0, 1)
 			took := elapsed(func() { require.NoError(t, l.Close()) })
 			assert.Less(t, took, time.Second+time.Millisecond)
-			assert.Empty(t, c.holders("a")[2])
+			assert.Empty(t, c.Holders("a")[2])
 		})
 	}
 }
@@ -109,14 +109,14 @@ func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
 	for _, away := range absences() {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
-			l := c.locker(redlock.WithTTL(time.Minute))
-			lock := c.lock(l, "a")
+			l := c.Locker(redlock.WithTTL(time.Minute))
+			lock := c.Lock(l, "a")
 			settle()
-			c.each(away.leave, 2)
-			c.unlock(lock)
-			time.AfterFunc(400*time.Millisecond, func() { c.each(away.back, 2) })
+			c.Each(away.leave, 2)
+			c.Unlock(lock)
+			time.AfterFunc(400*time.Millisecond, func() { c.Each(away.back, 2) })
 			require.NoError(t, l.Close())
-			assert.Zero(t, c.keys())
+			assert.Zero(t, c.Keys())
 		})
 	}
 }
@@ -125,11 +125,11 @@ func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 	for _, away := range absences() {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
 			var log bytes.Buffer
-			l := c.locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			c.lock(l, "a")
-			c.lock(l, "b")
+			l := c.Locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			c.Lock(l, "a")
+			c.Lock(l, "b")
 			settle()
-			c.each(away.leave, 2)
+			c.Each(away.leave, 2)
 			settle()
 			var err error
 			took := elapsed(func() { err = l.Close() })
@@ -143,58 +143,58 @@ func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 			assert.Equal(t, err, l.Close(), "a second call returns the same")
 			assert.EqualValues(t, 2, l.Stats().Nodes[2].Dropped)
 			assert.Contains(t, log.String(), "not delivered")
-			c.each(away.back, 2)
+			c.Each(away.back, 2)
 		})
 	}
 }
 
 func TestCloseDoesNotWaitForANodeThatHasNothingOfOurs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.instantly()
-		c.servers[2].Kill()
-		l := c.locker(redlock.WithTTL(time.Minute))
-		c.lock(l, "a")
+		c.Instantly()
+		c.Servers[2].Kill()
+		l := c.Locker(redlock.WithTTL(time.Minute))
+		c.Lock(l, "a")
 		settle()
 		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
-		assert.Zero(t, c.keys())
+		assert.Zero(t, c.Keys())
 	})
 }
 
 func TestCloseWaitsForWhatAnAdoptionTookToBeGivenBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		old, adopter := c.lock(c.locker(), "a"), c.locker()
+		old, adopter := c.Lock(c.Locker(), "a"), c.Locker()
 		settle()
-		c.each(deafen)
+		c.Each(deafen)
 		_, err := adopter.Adopt(ctx, "a", old.Value())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.NotContains(t, c.holders("a"), "")
-		time.AfterFunc(time.Second, func() { c.each(undeaf) })
+		require.NotContains(t, c.Holders("a"), "")
+		time.AfterFunc(time.Second, func() { c.Each(undeaf) })
 		require.NoError(t, adopter.Close())
-		assert.Equal(t, []string{old.Value()}, uniq(c.holders("a")))
+		assert.Equal(t, []string{old.Value()}, uniq(c.Holders("a")))
 		assert.Empty(t, c.notes())
 	})
 }
 
 func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.instantly()
+		c.Instantly()
 		var nodes []*pool.Node
-		for _, endpoint := range c.servers.Endpoints() {
-			node, err := pool.NewNode(endpoint, pool.WithClock(c.clock), pool.WithDialer(c.dialer()))
+		for _, endpoint := range c.Servers.Endpoints() {
+			node, err := pool.NewNode(endpoint, pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 			require.NoError(t, err)
 			defer node.Close()
 			nodes = append(nodes, node)
 		}
 		l, err := redlock.NewFromNodes(nodes)
 		require.NoError(t, err)
-		c.lock(l, "a")
+		c.Lock(l, "a")
 		settle()
-		c.servers[2].Kill()
+		c.Servers[2].Kill()
 		settle()
 		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
-		c.servers[2].Restart(true)
+		c.Servers[2].Restart(true)
 		assert.Zero(t, nodes[2].Drain(ctx))
-		assert.Zero(t, c.keys())
+		assert.Zero(t, c.Keys())
 	})
 }
 
@@ -215,30 +215,30 @@ func (c cut) Write(b []byte) (int, error) {
 // cutting makes connections to masters that can be cut off.
 func (c *cluster) cutting(off []atomic.Bool) redlock.Option {
 	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		i := slices.Index(c.servers.Endpoints(), address)
+		i := slices.Index(c.Servers.Endpoints(), address)
 		if off[i].Load() {
 			return nil, syscall.ECONNREFUSED
 		}
-		conn, err := c.servers.Dial(ctx, network, address)
+		conn, err := c.Servers.Dial(ctx, network, address)
 		return cut{conn, &off[i]}, err
 	}))
 }
 
 // keepsForTheCutOff takes a lock of which one master was cut off behind its vote, and releases it.
 func (c *cluster) keepsForTheCutOff(l *redlock.Locker, off []atomic.Bool, acquired <-chan *redlock.Lock) {
-	c.t.Helper()
+	c.T.Helper()
 	lock := <-acquired
 	at := 0
 	for at < len(off)-1 && !off[at].Load() {
 		at++
 	}
-	require.True(c.t, off[at].Load())
-	c.unlock(lock)
-	assert.NotZero(c.t, l.Stats().Nodes[at].Kept, "the release is kept")
+	require.True(c.T, off[at].Load())
+	c.Unlock(lock)
+	assert.NotZero(c.T, l.Stats().Nodes[at].Kept, "the release is kept")
 	setAll(off, false)
 	time.Sleep(time.Second)
-	assert.Zero(c.t, l.Stats().Nodes[at].Kept)
-	assert.Empty(c.t, c.holders(lock.Name())[at])
+	assert.Zero(c.T, l.Stats().Nodes[at].Kept)
+	assert.Empty(c.T, c.Holders(lock.Name())[at])
 }
 
 // The question that confirms the vote cannot be sent any more.
@@ -251,18 +251,18 @@ func TestAVoteThatWasHandedOverIsNotForgotten(t *testing.T) {
 	test := func(t *testing.T, c *cluster, k kind) {
 		t.Helper()
 		off := make([]atomic.Bool, 3)
-		l := c.locker(c.cutting(off))
-		holder := c.allOf(k, c.locker())
+		l := c.Locker(c.cutting(off))
+		holder := c.allOf(k, c.Locker())
 		got := c.queue(k, l, redlock.WithTTL(time.Minute))
 		var once atomic.Bool
-		for i, server := range c.servers {
+		for i, server := range c.Servers {
 			server.OnCommand(func(fakeredis.Command) {
 				if value, _, _ := server.Get(k.name); value != "" && value != holder.Value() && once.CompareAndSwap(false, true) {
 					off[i].Store(true)
 				}
 			})
 		}
-		c.unlock(holder)
+		c.Unlock(holder)
 		c.keepsForTheCutOff(l, off, got)
 	}
 	eachKind(t, 3, test)
@@ -273,15 +273,15 @@ func TestAVoteThatWasHandedOverIsNotForgotten(t *testing.T) {
 func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		off := make([]atomic.Bool, 3)
-		l := c.locker(c.cutting(off))
+		l := c.Locker(c.cutting(off))
 		s := c.permits("s", 1)
-		c.unlock(c.permit(s)) // the masters know the number
-		c.set("s#1", "DIEDAAAAAAAAAAAAAAAAAAAAAA", 2*time.Second)
+		c.Unlock(c.permit(s)) // the masters know the number
+		c.Set("s#1", "DIEDAAAAAAAAAAAAAAAAAAAAAA", 2*time.Second)
 		waits, err := l.Semaphore("s", 1)
 		require.NoError(t, err)
-		got := c.queued(func() (*redlock.Lock, error) { return waits.Acquire(c.within(patience), redlock.WithTTL(time.Minute)) })
+		got := c.Queued(func() (*redlock.Lock, error) { return waits.Acquire(c.Within(patience), redlock.WithTTL(time.Minute)) })
 		var once atomic.Bool
-		for i, server := range c.servers {
+		for i, server := range c.Servers {
 			server.OnCommand(func(cmd fakeredis.Command) {
 				value, _, _ := server.Get("s#1")
 				if strings.HasPrefix(cmd.Args[0], "EVAL") && value != "" && slices.Contains(cmd.Args, value) && once.CompareAndSwap(false, true) {
@@ -297,15 +297,15 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 func TestTheVotesOfALossAreThoseThatDecidedIt(t *testing.T) {
 	for name, last := range map[string]func(*fakeredis.Node){"an answer": delaying(10*time.Millisecond, 0), "none": mute} {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-			lock := c.of(k, c.locker())
-			c.each(func(n *fakeredis.Node) {
+			lock := c.of(k, c.Locker())
+			c.Each(func(n *fakeredis.Node) {
 				for _, key := range n.Keys() {
 					if key != pipeline.MemoryKey && key != membersKey {
 						n.Do(t, "DEL", key)
 					}
 				}
 			})
-			c.each(last, 2)
+			c.Each(last, 2)
 			first := lock.Unlock(ctx)
 			require.ErrorIs(t, first, redlock.ErrLost, name)
 			time.Sleep(5 * time.Second)
@@ -343,16 +343,16 @@ func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
 				if opts == nil {
 					return
 				}
-				l := c.locker()
+				l := c.Locker()
 				lock := c.of(k, l, append(opts, redlock.WithTTL(time.Minute))...)
-				c.each(a.leave, 1, 2)
+				c.Each(a.leave, 1, 2)
 				for range 3 {
 					began := time.Now()
 					require.ErrorIs(t, way.unlock(l, lock), redlock.ErrNoQuorum, "%s, %s", name, a.how)
 					assert.Less(t, time.Since(began), 510*time.Millisecond, "the node timeout is 500 ms")
 					time.Sleep(time.Second)
 				}
-				c.each(a.back, 1, 2)
+				c.Each(a.back, 1, 2)
 				time.Sleep(time.Second)
 				if a.how == absences()[0].how { // a master that was restarted has no vote for MaxTTL
 					time.Sleep(time.Minute)
@@ -363,7 +363,7 @@ func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
 				if name == "WithMinHold" {
 					time.Sleep(time.Minute)
 				}
-				c.unlock(c.of(k, c.locker()))
+				c.Unlock(c.of(k, c.Locker()))
 			})
 		}
 	}
@@ -372,32 +372,32 @@ func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
 // A release that failed at a node is made again: it has not been run there.
 func TestUnlockAgainReleasesWhereItFailed(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		lock := c.of(k, c.locker(), redlock.WithTTL(time.Minute))
+		lock := c.of(k, c.Locker(), redlock.WithTTL(time.Minute))
 		settle()
-		c.each(func(n *fakeredis.Node) {
+		c.Each(func(n *fakeredis.Node) {
 			n.RefuseWith("NOPERM this user has no permissions to run the 'evalsha' command", "EVALSHA")
 		}, 1, 2)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
-		c.each(func(n *fakeredis.Node) { n.RefuseWith("", "EVALSHA") }, 1, 2)
+		c.Each(func(n *fakeredis.Node) { n.RefuseWith("", "EVALSHA") }, 1, 2)
 		for range 2 {
 			require.NoError(t, lock.Unlock(ctx))
-			assert.Equal(t, []string{""}, uniq(c.holders(k.name)[1:]))
+			assert.Equal(t, []string{""}, uniq(c.Holders(k.name)[1:]))
 		}
-		c.unlock(c.of(k, c.locker()))
+		c.Unlock(c.of(k, c.Locker()))
 	})
 }
 
 // Masters that forgot the release are asked again: no such release is kept.
 func TestUnlockAgainReleasesWhatWasNotKept(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		lock := c.lock(l, "a", redlock.WithTTL(time.Minute))
-		c.each(mute, 1, 2)
+		l := c.Locker()
+		lock := c.Lock(l, "a", redlock.WithTTL(time.Minute))
+		c.Each(mute, 1, 2)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
-		c.each(unmute, 1, 2)
+		c.Each(unmute, 1, 2)
 		time.Sleep(time.Second)
-		c.set("a", lock.Value(), time.Minute, 1, 2)
+		c.Set("a", lock.Value(), time.Minute, 1, 2)
 		require.NoError(t, lock.Unlock(ctx))
-		c.leavesNothing(time.Second)
+		c.LeavesNothing(time.Second)
 	})
 }

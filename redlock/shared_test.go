@@ -14,10 +14,10 @@ import (
 
 // read acquires a shared lock.
 func (c *cluster) read(l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
-	c.t.Helper()
+	c.T.Helper()
 	lock, err := l.TryRLock(ctx, "a", opts...)
-	require.NoError(c.t, err)
-	assert.True(c.t, lock.Shared())
+	require.NoError(c.T, err)
+	assert.True(c.T, lock.Shared())
 	synctest.Wait() // all nodes have it: who comes next meets it at the coordinator
 	return lock
 }
@@ -25,37 +25,37 @@ func (c *cluster) read(l *redlock.Locker, opts ...redlock.LockOption) *redlock.L
 func TestReadersShareALockAndExcludeWriters(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
-			a, b := c.locker(), c.locker()
+			a, b := c.Locker(), c.Locker()
 			readers := []*redlock.Lock{c.read(a), c.read(a), c.read(b)}
 			settle()
-			assert.Equal(t, []string{wire.Marker}, uniq(c.holders("a")))
+			assert.Equal(t, []string{wire.Marker}, uniq(c.Holders("a")))
 			for _, reader := range readers {
-				c.taken(b, "a")
+				c.Taken(b, "a")
 				require.NoError(t, reader.Verify(ctx))
-				c.unlock(reader)
+				c.Unlock(reader)
 				settle()
 			}
-			assert.Zero(t, c.keys())
-			writer := c.lock(b, "a")
+			assert.Zero(t, c.Keys())
+			writer := c.Lock(b, "a")
 			assert.False(t, writer.Shared())
 			_, err := a.TryRLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrTaken)
-			c.unlock(writer)
-			c.unlock(c.read(a))
-			c.leavesNothing(0) // not even of what was refused
+			c.Unlock(writer)
+			c.Unlock(c.read(a))
+			c.LeavesNothing(0) // not even of what was refused
 		})
 	}
 }
 
 // intent lets all nodes know that a writer waits, as they do when it announces itself.
 func (c *cluster) intent(writer string, life time.Duration) {
-	c.t.Helper()
-	c.set("redquorum:intent:a", writer, life)
+	c.T.Helper()
+	c.Set("redquorum:intent:a", writer, life)
 }
 
 func TestReadersOfALockAreRefusedByAWritersIntent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.renewing(redlock.WithTTL(time.Second))
+		l := c.Renewing(redlock.WithTTL(time.Second))
 		first := c.read(l)
 		c.intent("a writer's", 5*time.Second)
 		_, err := l.TryRLock(ctx, "a")
@@ -63,29 +63,29 @@ func TestReadersOfALockAreRefusedByAWritersIntent(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.NoError(t, first.Err(), "a reader goes on")
 		time.Sleep(3 * time.Second)
-		c.unlock(c.read(l), first)
+		c.Unlock(c.read(l), first)
 	})
 }
 
 func TestAReaderThatDiedCostsItsOwnTTLWhateverOthersRenew(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		dying := c.read(c.locker(), redlock.WithTTL(20*time.Second))
-		l := c.renewing(redlock.WithTTL(time.Second))
+		dying := c.read(c.Locker(), redlock.WithTTL(20*time.Second))
+		l := c.Renewing(redlock.WithTTL(time.Second))
 		living := c.read(l)
 		time.Sleep(10 * time.Second)
-		c.unlock(living)
-		c.taken(l, "a")
+		c.Unlock(living)
+		c.Taken(l, "a")
 		living = c.read(l)
 		time.Sleep(11 * time.Second)
 		require.ErrorIs(t, dying.Err(), redlock.ErrLost)
-		c.unlock(living)
-		c.unlock(c.lock(l, "a")) // the dead reader is gone with the last one that lives
+		c.Unlock(living)
+		c.Unlock(c.Lock(l, "a")) // the dead reader is gone with the last one that lives
 	})
 }
 
 func TestReadersAreNotAdoptedNorIsTheirMarker(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		reader := c.read(l, redlock.WithOwner("me"))
 		_, err := l.Adopt(ctx, "a", reader.Value())
 		require.Error(t, err)
@@ -99,11 +99,11 @@ func TestReadersAreNotAdoptedNorIsTheirMarker(t *testing.T) {
 // reader; later, nobody would hold the name that it keeps.
 func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
+		l := c.Locker()
 		lives := func(want time.Duration) {
 			t.Helper()
 			settle()
-			for _, server := range c.servers {
+			for _, server := range c.Servers {
 				value, left, _ := server.Get("a")
 				assert.Equal(t, wire.Marker, value)
 				assert.InDelta(t, want, left, float64(2*time.Millisecond))
@@ -117,7 +117,7 @@ func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 		lives(5 * time.Second)
 		require.NoError(t, first.Extend(ctx, 2*time.Second))
 		lives(5 * time.Second)
-		c.unlock(second)
+		c.Unlock(second)
 		lives(2 * time.Second)
 	})
 }
@@ -125,16 +125,16 @@ func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 // A reader that has expired is not one of those that stay.
 func TestTheLastReaderThatLivesHandsTheNameOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		l := c.locker()
+		c.Slow(time.Millisecond)
+		l := c.Locker()
 		reader := c.read(l, redlock.WithTTL(20*time.Second))
-		for i := range c.servers { // as if it had read until now, and had died
-			c.do(i, "ZADD", "redquorum:readers:a", c.clock.Wall().Add(time.Second).UnixMilli(), "DEAD")
+		for i := range c.Servers { // as if it had read until now, and had died
+			c.Do(i, "ZADD", "redquorum:readers:a", c.Clock.Wall().Add(time.Second).UnixMilli(), "DEAD")
 		}
-		writer := c.waiting(c.locker(), "a")
+		writer := c.Waiting(c.Locker(), "a")
 		time.Sleep(2 * time.Second)
-		c.unlock(reader)
-		c.unlock(<-writer)
+		c.Unlock(reader)
+		c.Unlock(<-writer)
 		assert.NotZero(t, l.Stats().HandedOver)
 	})
 }
@@ -144,7 +144,7 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 		lockers := []*redlock.Locker{c.fencing(0), c.fencing(time.Hour), c.fencing(-time.Hour)}
 		var write, reads int64
 		for i := range 30 {
-			down := c.servers[i%5]
+			down := c.Servers[i%5]
 			down.Stop()
 			l := lockers[i%len(lockers)]
 			if i%4 == 0 {
@@ -156,7 +156,7 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 					assert.GreaterOrEqual(t, reader.Fence(), write)
 					reads = max(reads, reader.Fence())
 				}
-				c.unlock(one, two)
+				c.Unlock(one, two)
 			}
 			down.Continue()
 			settle()
@@ -170,13 +170,13 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 // Another reader leaves in the last millisecond of the one that lives longest.
 func TestAReaderKeepsItsLastMillisecond(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		l, other := c.locker(redlock.WithDrift(0, 0)), c.locker(redlock.WithDrift(0, 0))
+		l, other := c.Locker(redlock.WithDrift(0, 0)), c.Locker(redlock.WithDrift(0, 0))
 		// 0.9 ms of a millisecond of the node are over.
-		time.Sleep(time.Millisecond - time.Duration(c.clock.Wall().UnixNano()%1e6) + 900*time.Microsecond)
+		time.Sleep(time.Millisecond - time.Duration(c.Clock.Wall().UnixNano()%1e6) + 900*time.Microsecond)
 		first, second := c.read(l, redlock.WithTTL(20*time.Millisecond)), c.read(other)
 		time.Sleep(19*time.Millisecond + 200*time.Microsecond)
-		c.unlock(second)
+		c.Unlock(second)
 		require.NoError(t, first.Err())
-		c.taken(other, "a")
+		c.Taken(other, "a")
 	})
 }

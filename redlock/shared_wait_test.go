@@ -18,8 +18,8 @@ import (
 
 // reading is a call of RLock that waits.
 func (c *cluster) reading(l *redlock.Locker) <-chan *redlock.Lock {
-	c.t.Helper()
-	return c.queued(func() (*redlock.Lock, error) { return l.RLock(ctx, "a") })
+	c.T.Helper()
+	return c.Queued(func() (*redlock.Lock, error) { return l.RLock(ctx, "a") })
 }
 
 // crowd lets readers wait, and returns their locks as they get them. Some share a Locker.
@@ -28,7 +28,7 @@ func (c *cluster) crowd(readers int, lockers ...*redlock.Locker) <-chan *redlock
 	for i := range readers {
 		go func() {
 			lock, err := lockers[i%len(lockers)].RLock(ctx, "a")
-			assert.NoError(c.t, err)
+			assert.NoError(c.T, err)
 			got <- lock
 		}()
 	}
@@ -47,7 +47,7 @@ func took(got <-chan *redlock.Lock, readers int) (locks []*redlock.Lock, after t
 
 // unheard forbids the messages that wake waiters.
 func (c *cluster) unheard() {
-	for i := range c.servers {
+	for i := range c.Servers {
 		c.deny(i, "PUBLISH")
 	}
 }
@@ -55,7 +55,7 @@ func (c *cluster) unheard() {
 // sent counts those that the servers got since an instant, by the server that got the most and
 // in total, without handshakes and extensions.
 func (c *cluster) sent(since clock.Instant) (most, total int) {
-	for _, server := range c.servers {
+	for _, server := range c.Servers {
 		n := 0
 		for _, command := range server.Commands() {
 			if command.At > since && !ofHandshake(command.Args) {
@@ -75,31 +75,31 @@ func TestWaitersOfAllKindsPollNoHarderThanOneOfAMutex(t *testing.T) {
 	limit := redlock.WithMaxTTL(time.Hour)
 	forLong := []redlock.Option{redlock.WithTTL(time.Hour), limit}
 	counts := func(c *cluster, wait call, waiters int) (most, total int) {
-		c.slow(time.Millisecond)
-		l, limited := c.locker(limit), c.within(62*time.Second)
+		c.Slow(time.Millisecond)
+		l, limited := c.Locker(limit), c.Within(62*time.Second)
 		var ends []<-chan error
 		for range waiters {
-			ends = append(ends, c.ending(func() error { _, err := wait(limited, l); return err }))
+			ends = append(ends, c.Ending(func() error { _, err := wait(limited, l); return err }))
 		}
 		time.Sleep(time.Second)
-		began := c.clock.Now()
+		began := c.Clock.Now()
 		time.Sleep(time.Minute)
 		most, total = c.sent(began)
 		for _, end := range ends {
-			require.ErrorIs(c.t, <-end, context.DeadlineExceeded)
+			require.ErrorIs(c.T, <-end, context.DeadlineExceeded)
 		}
 		return most, total
 	}
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
-		c.limit(time.Hour)
-		c.allOf(k, c.locker(forLong...))
+		c.Limit(time.Hour)
+		c.allOf(k, c.Locker(forLong...))
 		most, total := counts(c, k.wait, 50)
 		t.Log("50 waiters:", most, total)
 		assert.Less(t, most, mutex)
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.limit(time.Hour)
-		c.read(c.locker(forLong...))
+		c.Limit(time.Hour)
+		c.read(c.Locker(forLong...))
 		most, total := counts(c, oneName((*redlock.Locker).Lock), 1)
 		t.Log("a writer behind a reader:", most, total)
 		assert.Less(t, most, mutex)
@@ -112,33 +112,33 @@ func TestManyReadersOfOneNameWaitAndAreServedTogether(t *testing.T) {
 	for nodes, readers := range map[int]int{1: 10, 3: 200, 5: 200} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			const latency = 2 * time.Millisecond
-			c.slow(latency)
-			l := c.renewing()
-			writer := c.lock(l, "a")
-			got := c.crowd(readers, l, c.renewing(), c.renewing(), c.renewing())
+			c.Slow(latency)
+			l := c.Renewing()
+			writer := c.Lock(l, "a")
+			got := c.crowd(readers, l, c.Renewing(), c.Renewing(), c.Renewing())
 			time.Sleep(5 * time.Second)
 			require.Empty(t, got)
-			c.unlock(writer)
+			c.Unlock(writer)
 			locks, after := took(got, readers)
 			t.Log(nodes, "nodes:", after)
 			assert.Less(t, after, 12*latency, "a few round trips")
 			if nodes == 1 { // the turns of other libraries would come in between
-				c.unlock(locks...)
+				c.Unlock(locks...)
 				return
 			}
-			next := c.waiting(c.renewing(), "a")
+			next := c.Waiting(c.Renewing(), "a")
 			time.Sleep(30 * time.Second)
 			for _, lock := range locks {
 				require.NoError(t, lock.Verify(ctx), "all are renewed")
 			}
-			c.unlock(locks[1:]...)
+			c.Unlock(locks[1:]...)
 			require.Empty(t, next)
-			c.unlock(locks[0])
-			began := c.clock.Now()
+			c.Unlock(locks[0])
+			began := c.Clock.Now()
 			lock := <-next
-			assert.Less(t, c.clock.Now().Sub(began), 5*latency)
-			c.unlock(lock)
-			c.leavesNothing(0)
+			assert.Less(t, c.Clock.Now().Sub(began), 5*latency)
+			c.Unlock(lock)
+			c.LeavesNothing(0)
 		})
 	}
 }
@@ -150,31 +150,31 @@ func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 	for name, happens := range map[string]func(c *cluster){
 		"no messages": func(c *cluster) { c.unheard() },
 		"their coordinator stops": func(c *cluster) {
-			for i, server := range c.servers {
-				if n, _ := c.do(i, "ZCARD", "redquorum:wait:a").(int64); n > 0 {
+			for i, server := range c.Servers {
+				if n, _ := c.Do(i, "ZCARD", "redquorum:wait:a").(int64); n > 0 {
 					server.Stop()
-					c.t.Cleanup(server.Continue)
+					c.T.Cleanup(server.Continue)
 				}
 			}
 		},
 	} {
 		for _, another := range []bool{false, true} { // polled first, and has left
 			runBubble(t, fmt.Sprintf("%s, another has left: %t", name, another), 3, func(t *testing.T, c *cluster) {
-				c.slow(time.Millisecond)
-				writer, l := c.lock(c.renewing(), "a"), c.renewing()
+				c.Slow(time.Millisecond)
+				writer, l := c.Lock(c.Renewing(), "a"), c.Renewing()
 				if another {
-					limited := c.within(2 * time.Second)
-					gone := c.ending(func() error { _, err := l.RLock(limited, "a"); return err })
+					limited := c.Within(2 * time.Second)
+					gone := c.Ending(func() error { _, err := l.RLock(limited, "a"); return err })
 					defer func() { require.ErrorIs(t, <-gone, context.DeadlineExceeded) }()
 					time.Sleep(time.Second)
 				}
 				got := c.crowd(readers, l)
 				time.Sleep(3 * time.Second)
 				happens(c)
-				c.unlock(writer)
+				c.Unlock(writer)
 				locks, after := took(got, readers)
 				assert.Less(t, after, 2500*time.Millisecond)
-				c.unlock(locks...)
+				c.Unlock(locks...)
 			})
 		}
 	}
@@ -182,21 +182,21 @@ func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 
 func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		a, b := c.renewing(), c.renewing()
+		a, b := c.Renewing(), c.Renewing()
 		first := c.read(a)
-		limited := c.within(3 * time.Second)
-		over := c.ending(func() error { _, err := b.Lock(limited, "a"); return err })
+		limited := c.Within(3 * time.Second)
+		over := c.Ending(func() error { _, err := b.Lock(limited, "a"); return err })
 		time.Sleep(2 * time.Second)
 		_, err := a.TryRLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		second := c.reading(a)
 		require.ErrorIs(t, <-over, context.DeadlineExceeded)
-		began := c.clock.Now()
+		began := c.Clock.Now()
 		lock := <-second
-		assert.Less(t, c.clock.Now().Sub(began), 50*time.Millisecond)
+		assert.Less(t, c.Clock.Now().Sub(began), 50*time.Millisecond)
 		settle()
-		c.unlock(first, lock, c.read(a))
-		c.leavesNothing(0)
+		c.Unlock(first, lock, c.read(a))
+		c.LeavesNothing(0)
 	})
 }
 
@@ -211,7 +211,7 @@ func (c *cluster) streamOf(name string) (came *atomic.Int64, stop func()) {
 	ending, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range 4 {
-		l := c.renewing()
+		l := c.Renewing()
 		acquire := l.TryRLock
 		if i%2 == 0 {
 			acquire = l.RLock
@@ -226,7 +226,7 @@ func (c *cluster) streamOf(name string) (came *atomic.Int64, stop func()) {
 				}
 				came.Add(1)
 				time.Sleep(readerHold)
-				assert.NoError(c.t, lock.Unlock(ctx))
+				assert.NoError(c.T, lock.Unlock(ctx))
 			}
 		})
 	}
@@ -261,22 +261,22 @@ func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 		{"with a place at every node", 3, "", redlock.LockOvertaken, 2 * readerHold},
 	} {
 		runBubble(t, test.what, test.nodes, func(t *testing.T, c *cluster) {
-			for i := range c.servers {
+			for i := range c.Servers {
 				c.deny(i, test.forbidden)
 			}
-			c.slow(2 * time.Millisecond)
+			c.Slow(2 * time.Millisecond)
 			_, stopA := c.streamOf("a")
 			defer stopA()
 			_, stopB := c.streamOf("b")
 			defer stopB()
 			time.Sleep(time.Second)
-			l := c.renewing()
+			l := c.Renewing()
 			for range 3 {
-				began := c.clock.Now()
-				lock, err := test.write(c.within(time.Minute), l, "a")
+				began := c.Clock.Now()
+				lock, err := test.write(c.Within(time.Minute), l, "a")
 				require.NoError(t, err)
-				assert.Less(t, c.clock.Now().Sub(began), test.most)
-				c.unlock(lock)
+				assert.Less(t, c.Clock.Now().Sub(began), test.most)
+				c.Unlock(lock)
 				time.Sleep(time.Second)
 			}
 		})
@@ -287,21 +287,21 @@ func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 // place.
 func TestAWriterThatLeavesLetsNoReadersInBeforeTheNextWriter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.slow(2 * time.Millisecond)
-		first := c.read(c.renewing())
-		writer, leaving := c.waiting(c.renewing(), "a"), c.renewing()
+		c.Slow(2 * time.Millisecond)
+		first := c.read(c.Renewing())
+		writer, leaving := c.Waiting(c.Renewing(), "a"), c.Renewing()
 		time.Sleep(time.Second)
-		limited := c.within(200 * time.Millisecond)
-		over := c.ending(func() error { _, err := leaving.Lock(limited, "a"); return err })
+		limited := c.Within(200 * time.Millisecond)
+		over := c.Ending(func() error { _, err := leaving.Lock(limited, "a"); return err })
 		time.Sleep(100 * time.Millisecond)
-		assert.NotContains(t, c.holders("redquorum:intent:a"), "")
+		assert.NotContains(t, c.Holders("redquorum:intent:a"), "")
 		came, stop := c.streamOf("a")
 		defer stop()
 		require.ErrorIs(t, <-over, context.DeadlineExceeded)
 		time.Sleep(2 * time.Second)
 		assert.LessOrEqual(t, came.Load(), int64(4), "only within a round trip")
-		c.unlock(first)
-		c.unlock(<-writer)
+		c.Unlock(first)
+		c.Unlock(<-writer)
 	})
 }
 
@@ -310,12 +310,12 @@ func TestAWriterThatLeavesLetsNoReadersInBeforeTheNextWriter(t *testing.T) {
 func TestAWriterIsServedBeforeLaterReadersHoweverTheReleaseTravels(t *testing.T) {
 	for late := range 3 { // the node that the release reaches first
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.slow(200 * time.Microsecond)
-			first := c.read(c.renewing())
-			writer := c.waiting(c.renewing(), "a")
-			reader := c.reading(c.renewing())
+			c.Slow(200 * time.Microsecond)
+			first := c.read(c.Renewing())
+			writer := c.Waiting(c.Renewing(), "a")
+			reader := c.reading(c.Renewing())
 			time.Sleep(3 * time.Second)
-			c.each(func(n *fakeredis.Node) {
+			c.Each(func(n *fakeredis.Node) {
 				var sent atomic.Bool
 				n.Delay(func() time.Duration {
 					if sent.CompareAndSwap(false, true) {
@@ -327,12 +327,12 @@ func TestAWriterIsServedBeforeLaterReadersHoweverTheReleaseTravels(t *testing.T)
 			go func() { assert.NoError(t, first.Unlock(ctx)) }()
 			select {
 			case lock := <-writer:
-				c.unlock(lock)
-				c.unlock(<-reader)
+				c.Unlock(lock)
+				c.Unlock(<-reader)
 			case lock := <-reader:
 				assert.Fail(t, "the reader has overtaken the writer")
-				c.unlock(lock)
-				c.unlock(<-writer)
+				c.Unlock(lock)
+				c.Unlock(<-writer)
 			}
 		})
 	}
@@ -346,15 +346,15 @@ func TestAnIntentThatIsLateDelaysReadersByItsLife(t *testing.T) {
 		false: 20 * time.Millisecond, // it is told when the intent expires
 	} {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
-			l := c.renewing()
+			l := c.Renewing()
 			if beside {
-				c.read(c.renewing())
+				c.read(c.Renewing())
 			}
 			c.intent("a writer's", intentLife)
 			after := elapsed(func() {
 				lock, err := l.RLock(ctx, "a")
 				require.NoError(t, err)
-				c.unlock(lock)
+				c.Unlock(lock)
 			})
 			assert.GreaterOrEqual(t, after, intentLife-time.Millisecond)
 			assert.Less(t, after, intentLife+most)
@@ -365,15 +365,15 @@ func TestAnIntentThatIsLateDelaysReadersByItsLife(t *testing.T) {
 // The intent of a writer arrives when that writer has the lock, and its release takes it back.
 func TestAnIntentThatIsLateEndsWithTheReleaseOfItsWriter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		reader := c.read(c.renewing())
-		got := c.waiting(c.renewing(), "a")
+		reader := c.read(c.Renewing())
+		got := c.Waiting(c.Renewing(), "a")
 		time.Sleep(time.Second)
-		c.unlock(reader)
+		c.Unlock(reader)
 		writer := <-got
 		c.intent(writer.Value(), intentLife)
-		c.unlock(writer)
+		c.Unlock(writer)
 		settle()
-		c.unlock(c.read(c.renewing())) // nobody waits
-		c.leavesNothing(0)
+		c.Unlock(c.read(c.Renewing())) // nobody waits
+		c.LeavesNothing(0)
 	})
 }

@@ -36,11 +36,11 @@ type process struct {
 
 // newProcess makes a process without a Locker.
 func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
-	p := &process{sim: s, id: id, clock: s.clock, route: &route{sim: s, conns: make(map[int][]*fakeredis.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
+	p := &process{sim: s, id: id, clock: s.Clock, route: &route{sim: s, conns: make(map[int][]*fakeredis.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
 	if !s.faults.restarts && !s.kind.changes && rng.IntN(2) == 0 { // a counter that is lost, or a change, would be too much
-		p.clock = &skewed{s.clock, upTo(rng, time.Second) - 500*time.Millisecond}
+		p.clock = &skewed{s.Clock, upTo(rng, time.Second) - 500*time.Millisecond}
 	}
-	if p.list = rng.Perm(len(s.servers)); s.kind.changes {
+	if p.list = rng.Perm(len(s.Servers)); s.kind.changes {
 		var opts []redlock.Option
 		p.list, opts = s.drawList(fmt.Sprint("process ", id), rng)
 		p.opts = append(p.opts, opts...)
@@ -62,7 +62,7 @@ func (p *process) start() {
 		redlock.WithClock(p.clock), redlock.WithPool(pool.WithDialer(p.route.dial)), redlock.WithOwner(p.ownerLocked()),
 	}, p.opts...)
 	l, err := redlock.New(endpoints, opts...)
-	require.NoError(p.sim.t, err)
+	require.NoError(p.sim.T, err)
 	if p.locker != nil {
 		p.past = append(p.past, p.locker)
 	}
@@ -164,7 +164,7 @@ func (r *route) set(cut uint64) {
 func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
 	most := (s.fewest() - 1) / 2
 	count := []int{0, rng.IntN(most + 1), most, most}[rng.IntN(4)]
-	for _, i := range rng.Perm(len(s.servers))[:count] {
+	for _, i := range rng.Perm(len(s.Servers))[:count] {
 		nodes |= 1 << i
 	}
 	return nodes
@@ -174,7 +174,7 @@ func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
 func (s *simulation) server(i int) *fakeredis.Node {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
-	return s.servers[i]
+	return s.Servers[i]
 }
 
 // client is a goroutine of a process.
@@ -259,7 +259,7 @@ func (c *client) tries(about string, names []string, call calling) (*redlock.Loc
 
 // calls makes a call, which waits unless w is nil.
 func (c *client) calls(ctx context.Context, about string, names []string, w *wait, call calling) (*redlock.Lock, *history.Hold) {
-	s, l, since := c.sim(), c.process.current(), c.sim().clock.Now()
+	s, l, since := c.sim(), c.process.current(), c.sim().Clock.Now()
 	s.note(c.who, "%s %v", about, names)
 	lock, err := call(ctx, l)
 	if w != nil {
@@ -319,7 +319,7 @@ func (c *client) unlock(lock *redlock.Lock, t *history.Hold) {
 // over ends a tenure: now, or when the validity ended if that was earlier.
 func (c *client) over(lock *redlock.Lock, t *history.Hold) {
 	s := c.sim()
-	at := s.clock.Now().Add(min(lock.Remaining(), 0))
+	at := s.Clock.Now().Add(min(lock.Remaining(), 0))
 	s.judge.over(t, max(at, t.From))
 }
 

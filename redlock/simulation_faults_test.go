@@ -44,15 +44,15 @@ type ill struct {
 
 // Losses count when a message is lost.
 func later(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) bool {
-	return func(s *simulation, f *fault) bool { act(s.servers[f.target], f.much); return false }
+	return func(s *simulation, f *fault) bool { act(s.Servers[f.target], f.much); return false }
 }
 
 func broken(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) bool {
-	return func(s *simulation, f *fault) bool { act(s.servers[f.target], f.much); return !s.dead[f.target] }
+	return func(s *simulation, f *fault) bool { act(s.Servers[f.target], f.much); return !s.dead[f.target] }
 }
 
 func healed(act func(n *fakeredis.Node)) func(*simulation, *fault) {
-	return func(s *simulation, f *fault) { act(s.servers[f.target]) }
+	return func(s *simulation, f *fault) { act(s.Servers[f.target]) }
 }
 
 // forgets is a way to lose the keys, where a node may.
@@ -61,7 +61,7 @@ func forgets(act func(s *simulation, f *fault)) func(*simulation, *fault) bool {
 		if s.dead[f.target] || !s.mayForget(f.target) {
 			return false
 		}
-		s.born[f.target] = s.clock.Now()
+		s.born[f.target] = s.Clock.Now()
 		act(s, f)
 		return true
 	}
@@ -123,13 +123,13 @@ var ills = []ill{
 			}
 		},
 	},
-	{name: "is flushed", in: ifRestarts, begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].FlushAll() })},
+	{name: "is flushed", in: ifRestarts, begin: forgets(func(s *simulation, f *fault) { s.Servers[f.target].FlushAll() })},
 	{
 		name: "refuses commands", in: ifRefusals,
 		begin: broken(func(n *fakeredis.Node, much int) {
 			n.RefuseWith("NOPERM this user has no permissions", refusable[much%len(refusable)]...)
 		}),
-		end: func(s *simulation, f *fault) { s.servers[f.target].RefuseWith("", refusable[f.much%len(refusable)]...) },
+		end: func(s *simulation, f *fault) { s.Servers[f.target].RefuseWith("", refusable[f.much%len(refusable)]...) },
 	},
 	{name: "replaces its Locker", in: ifClosings, ofProcess: true, begin: replaces},
 	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: healed(func(n *fakeredis.Node) { n.SetClock(0, 1) })},
@@ -141,7 +141,7 @@ var ills = []ill{
 	{name: "is saved", begin: later(func(n *fakeredis.Node, _ int) { n.Save() })},
 	{name: "follows its replica", begin: followsItsReplica},
 	{name: "is replaced", begin: forgets(isReplaced)},
-	{name: "is switched", begin: forgets(func(s *simulation, f *fault) { s.servers[f.target].SwitchServer(s.uptime()) })},
+	{name: "is switched", begin: forgets(func(s *simulation, f *fault) { s.Servers[f.target].SwitchServer(s.uptime()) })},
 	{
 		name: "out of reach", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.set(0) }),
 		begin: func(s *simulation, f *fault) bool {
@@ -162,7 +162,7 @@ func kills(s *simulation, f *fault) bool {
 	if s.dead[f.target] {
 		return false
 	}
-	s.servers[f.target].Kill()
+	s.Servers[f.target].Kill()
 	s.dead[f.target] = true
 	return true
 }
@@ -170,8 +170,8 @@ func kills(s *simulation, f *fault) bool {
 // comesBack restarts a killed node with its data.
 func comesBack(s *simulation, f *fault) {
 	if s.dead[f.target] {
-		s.servers[f.target].Restart(true)
-		s.dead[f.target], s.born[f.target] = false, s.clock.Now()
+		s.Servers[f.target].Restart(true)
+		s.dead[f.target], s.born[f.target] = false, s.Clock.Now()
 	}
 }
 
@@ -181,7 +181,7 @@ func comesBack(s *simulation, f *fault) {
 func (s *simulation) maySpare(i int) bool {
 	young := 1
 	for k, at := range s.born {
-		if k != i && at != 0 && s.clock.Now().Sub(at) < 2*s.maxTTL+2*time.Second {
+		if k != i && at != 0 && s.Clock.Now().Sub(at) < 2*s.maxTTL+2*time.Second {
 			young++
 		}
 	}
@@ -218,7 +218,7 @@ func ofRoute(act func(s *simulation, r *route)) func(*simulation, *fault) {
 // hasWrongClock sets a clock ahead or back, by less than the life of a counter.
 func hasWrongClock(s *simulation, f *fault) bool {
 	by := time.Duration(f.much-10) * 50 * time.Second
-	s.servers[f.target].SetClock(by, 1)
+	s.Servers[f.target].SetClock(by, 1)
 	return by != 0
 }
 
@@ -264,7 +264,7 @@ func (s *simulation) end(f *fault) {
 	}
 	s.note(f.who(), "no longer %s (fault %d)", f.ill.name, f.id)
 	if !f.ill.ofProcess {
-		s.whole[f.target].Store(int64(s.clock.Now()))
+		s.whole[f.target].Store(int64(s.Clock.Now()))
 	}
 }
 
@@ -279,12 +279,12 @@ const (
 func (s *simulation) weather(rng *rand.Rand) {
 	for s.goesOn() {
 		s.judge.storm()
-		for end := s.clock.Now().Add(stormTime); s.clock.Now() < end && s.goesOn(); {
+		for end := s.Clock.Now().Add(stormTime); s.Clock.Now() < end && s.goesOn(); {
 			s.breakOne(rng)
 			s.pause(upTo(rng, 40*time.Millisecond))
 		}
 		s.heal()
-		s.judge.calmSince(s.clock.Now().Add(s.mending))
+		s.judge.calmSince(s.Clock.Now().Add(s.mending))
 		s.pause(s.mending + calmTime)
 	}
 	s.heal()
@@ -321,7 +321,7 @@ func (s *simulation) strike(f *fault) {
 // slowDown makes a node's commands and replies take about d/2 each, and at least d/10: if they took
 // no time at all, clients could pass votes to each other forever.
 func (s *simulation) slowDown(i int, d time.Duration) {
-	s.servers[i].DelayBetween(d/10, d/10+d, s.seed+uint64(i))
+	s.Servers[i].DelayBetween(d/10, d/10+d, s.seed+uint64(i))
 }
 
 // heal ends all faults. Small delays remain.
@@ -341,7 +341,7 @@ func illOf(name string) *ill {
 func inTurn(broken, whole time.Duration, choices ...string) person {
 	return func(s *simulation, rng *rand.Rand) {
 		for s.goesOn() {
-			for i := range s.servers {
+			for i := range s.Servers {
 				if one := choices[rng.IntN(len(choices))]; one != "" {
 					s.strike(&fault{ill: illOf(one), target: i})
 				}
@@ -369,7 +369,7 @@ func tokens(s *simulation, rng *rand.Rand) {
 		case 0:
 			s.nearest(rng)
 		case 1:
-			s.servers[s.faulty].SetClock(wrongClocks[rng.IntN(len(wrongClocks))], 1)
+			s.Servers[s.faulty].SetClock(wrongClocks[rng.IntN(len(wrongClocks))], 1)
 		default:
 			s.spoil(s.faulty, rng)
 		}
@@ -382,21 +382,21 @@ func tokens(s *simulation, rng *rand.Rand) {
 			served = now
 		}
 		if rng.IntN(2) == 0 {
-			s.servers[s.faulty].SetClock(0, 1)
+			s.Servers[s.faulty].SetClock(0, 1)
 		}
-		s.pause(era - time.Duration(s.clock.Now())%era)
+		s.pause(era - time.Duration(s.Clock.Now())%era)
 	}
-	s.servers[s.faulty].SetClock(0, 1)
+	s.Servers[s.faulty].SetClock(0, 1)
 }
 
 var wrongClocks = []time.Duration{0, time.Minute, -time.Minute, time.Hour, -time.Hour, 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour}
 
 // active reports whether clients lock now.
-func (s *simulation) active() bool { return time.Duration(s.clock.Now())%era < eraActive }
+func (s *simulation) active() bool { return time.Duration(s.Clock.Now())%era < eraActive }
 
 // nearest changes which nodes answer first, so different nodes form the quorum.
 func (s *simulation) nearest(rng *rand.Rand) {
-	for i := range s.servers {
+	for i := range s.Servers {
 		s.slowDown(i, time.Millisecond<<rng.IntN(4))
 	}
 }
@@ -405,7 +405,7 @@ func (s *simulation) nearest(rng *rand.Rand) {
 // than what is there: that would be a lost counter, which must stay out for a while (S16).
 func (s *simulation) spoil(i int, rng *rand.Rand) {
 	key := "redquorum:fence:" + s.names[rng.IntN(len(s.names))]
-	now := s.clock.Wall().UnixMicro()
+	now := s.Clock.Wall().UnixMicro()
 	commands := [][]any{
 		{"SET", key, "9007199254740990"},
 		{"SET", key, "9007199254740991"},
@@ -417,7 +417,7 @@ func (s *simulation) spoil(i int, rng *rand.Rand) {
 		{"SET", key, now + time.Minute.Microseconds(), "PX", 600000},
 		{"EVAL", "redis.call('DEL', KEYS[1]) return redis.call('ZADD', KEYS[1], 1, 'member')", "1", key},
 	}
-	network, err := s.servers[i].Dial(s.base)
+	network, err := s.Servers[i].Dial(s.base)
 	if err != nil {
 		return
 	}
@@ -431,7 +431,7 @@ func (s *simulation) spoil(i int, rng *rand.Rand) {
 func fences(c *client) {
 	s, name := c.sim(), c.name()
 	if !s.active() {
-		s.pause(era - time.Duration(s.clock.Now())%era)
+		s.pause(era - time.Duration(s.Clock.Now())%era)
 		return
 	}
 	lock, t := c.waits("Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
@@ -440,7 +440,7 @@ func fences(c *client) {
 	if lock == nil {
 		return
 	}
-	if ahead := time.UnixMicro(lock.Fence()).Sub(s.clock.Wall()); ahead > farAhead {
+	if ahead := time.UnixMicro(lock.Fence()).Sub(s.Clock.Wall()); ahead > farAhead {
 		s.judge.fail("%s got a token that is %v ahead of true time", c.who, ahead)
 	}
 	c.hold(lock, t)

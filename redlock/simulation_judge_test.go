@@ -94,7 +94,7 @@ const (
 
 func newJudge(s *simulation, bound time.Duration) *judge {
 	return &judge{
-		clock: s.clock, bound: bound, note: s.note, records: make(map[string]*record), byValue: make(map[string]*history.Hold),
+		clock: s.Clock, bound: bound, note: s.note, records: make(map[string]*record), byValue: make(map[string]*history.Hold),
 		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string), readers: make(map[string][]clock.Instant)},
 	}
 }
@@ -289,7 +289,7 @@ func (s *simulation) watchForced(i int, server *fakeredis.Node) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if now := s.clock.Now(); now != at {
+		if now := s.Clock.Now(); now != at {
 			changes, at = changes[:0], now
 		}
 		changes = append(changes, change)

@@ -258,7 +258,7 @@ func (s *simulation) plays(u *using) {
 		beside = append(beside, func() { s.weather(rng) })
 	}
 	s.run(func(c *client) { c.work(u.uses) }, beside...)
-	s.t.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.most, s.judge.slow)
+	s.T.Logf("%sovertaken %d times at most, waited %v at most", s.about, s.judge.most, s.judge.slow)
 	s.leavesNothing(3*time.Minute + time.Second + 2*s.apart) // so long live the lists of those whose leaving was lost
 }
 
@@ -287,7 +287,7 @@ func (s *simulation) prepare(u *using, nodes, names int) {
 		s.judge.bound, s.patience = neverJudged, 10*time.Minute
 	}
 	s.judge.turns, s.judge.order = u.turns, slices.Contains(u.ills, "wrong clock")
-	for i, server := range s.servers {
+	for i, server := range s.Servers {
 		s.watchForced(i, server)
 	}
 }

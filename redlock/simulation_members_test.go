@@ -47,27 +47,27 @@ func (u using) withChanges(patience time.Duration) using {
 // found makes a cluster of the first nodes, and of the last one and others that are not there
 // another cluster.
 func (s *simulation) found(members int) {
-	all, maxTTL := s.servers, max(s.maxTTL, s.kind.ttl)
-	s.members, s.servers = members, all[:members]
-	s.limit(maxTTL)
-	s.servers = all
+	all, maxTTL := s.Servers, max(s.maxTTL, s.kind.ttl)
+	s.members, s.Servers = members, all[:members]
+	s.Limit(maxTTL)
+	s.Servers = all
 	if len(all) == members {
 		return
 	}
 	last := len(all) - 1
-	s.admit(last, maxTTL)
+	s.Admit(last, maxTTL)
 	for _, key := range []string{pipeline.MemoryKey, membersKey} {
 		text, _, _ := all[last].Get(key)
 		for i := range all[:last] {
 			text = strings.Replace(text, fmt.Sprintf("%s=%[1]s", endpoint(i)), fmt.Sprintf("%s=redis://away%d:6379", endpoint(i), i), 1)
 		}
 		text = strings.NewReplacer("cluster=C", "cluster=D", "1.first - C", "1.first - D").Replace(text)
-		s.do(last, "SET", key, text)
+		s.Do(last, "SET", key, text)
 	}
 	for i := range all[:members] {
 		if s.keeping[i] {
 			marker, _, _ := all[i].Get(pipeline.MemoryKey)
-			s.do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
+			s.Do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
 		}
 	}
 }
@@ -75,9 +75,9 @@ func (s *simulation) found(members int) {
 // candidates is how many of the servers can be members.
 func (s *simulation) candidates() int {
 	if s.kind.changes {
-		return len(s.servers) - foreigners
+		return len(s.Servers) - foreigners
 	}
-	return len(s.servers)
+	return len(s.Servers)
 }
 
 // fewest is how many members there are at least.
@@ -85,7 +85,7 @@ func (s *simulation) fewest() int {
 	if s.kind.changes {
 		return min(s.members, fewestMembers)
 	}
-	return len(s.servers)
+	return len(s.Servers)
 }
 
 // drawList returns the list of a process and its options: the first members, all masters, a part of
@@ -113,7 +113,7 @@ func (s *simulation) drawList(who string, rng *rand.Rand) (list []int, opts []re
 		}
 	}
 	if rng.IntN(4) == 0 {
-		list = slices.Insert(list, rng.IntN(len(list)+1), len(s.servers)-1)
+		list = slices.Insert(list, rng.IntN(len(list)+1), len(s.Servers)-1)
 	}
 	undialed := !s.kind.renewed && rng.IntN(6) == 0 // a lock is lost if too few members are listed
 	if undialed {
@@ -136,7 +136,7 @@ func (s *simulation) spelled(rng *rand.Rand, i int) string {
 func (s *simulation) nodeAt(address string) int {
 	host, _, _ := strings.Cut(address, ":")
 	i, err := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(host, "node"), "host"))
-	if err != nil || i >= len(s.servers) {
+	if err != nil || i >= len(s.Servers) {
 		return -1
 	}
 	return i
@@ -206,8 +206,8 @@ func (s *simulation) change(ctx context.Context, who string, c *admin.Cluster, r
 		s.note(who, "max-ttl %v", d)
 		return c.SetMaxTTL(ctx, d)
 	case what == 1:
-		s.note(who, "add node %d, of another cluster", len(s.servers)-1)
-		return c.Add(ctx, s.spelled(rng, len(s.servers)-1))
+		s.note(who, "add node %d, of another cluster", len(s.Servers)-1)
+		return c.Add(ctx, s.spelled(rng, len(s.Servers)-1))
 	case what <= 3 && adds:
 		s.note(who, "replace node %d by node %d", there[out], in)
 		if err := c.Add(ctx, s.spelled(rng, in)); err != nil {
@@ -265,11 +265,11 @@ func versionIn(marker string) (number int) {
 // none, or is one of the other cluster. The marker is of its process, or a user who may not use
 // INFO wrote it: another one came with data from a disk, and is no memory.
 func (s *simulation) toldOf(i int) (list string, number int) {
-	marker, _, _ := s.servers[i].Get(pipeline.MemoryKey)
-	text, _, _ := s.servers[i].Get(membersKey)
+	marker, _, _ := s.Servers[i].Get(pipeline.MemoryKey)
+	text, _, _ := s.Servers[i].Get(membersKey)
 	lines := strings.Split(text, "\n")
 	words := append(strings.Fields(marker), "", "", "")
-	if len(lines) < 2 || words[0] != "active" || words[2] != s.servers[i].RunID() && words[2] != "-" || strings.Contains(marker, " cluster=D ") {
+	if len(lines) < 2 || words[0] != "active" || words[2] != s.Servers[i].RunID() && words[2] != "-" || strings.Contains(marker, " cluster=D ") {
 		return "", 0
 	}
 	return lines[1], versionIn(marker)
@@ -277,7 +277,7 @@ func (s *simulation) toldOf(i int) (list string, number int) {
 
 // newest returns the newest list that a master was told, and its number.
 func (s *simulation) newest() (list string, number int) {
-	for i := range s.servers {
+	for i := range s.Servers {
 		if told, n := s.toldOf(i); n > number {
 			list, number = told, n
 		}
@@ -289,7 +289,7 @@ func (s *simulation) newest() (list string, number int) {
 // there is none.
 func (s *simulation) counted() string {
 	by := make(map[string]int)
-	for i := range s.servers {
+	for i := range s.Servers {
 		if list, number := s.toldOf(i); number != 0 && lists(list, i) {
 			by[list]++
 		}
@@ -306,8 +306,8 @@ func (s *simulation) counted() string {
 // was added, and the others give their votes to who waits for it.
 func (s *simulation) halfOfMembersHave(lock *redlock.Lock) bool {
 	members, have := s.counted(), 0
-	for i := range s.servers {
-		if value, _, _ := s.servers[i].Get(lock.Name()); value == lock.Value() && lists(members, i) {
+	for i := range s.Servers {
+		if value, _, _ := s.Servers[i].Get(lock.Name()); value == lock.Value() && lists(members, i) {
 			have++
 		}
 	}
@@ -323,7 +323,7 @@ func (s *simulation) rivalsIn(list []int) bool {
 		if lists(members, i) {
 			own++
 		}
-		marker, _, _ := s.servers[i].Get(pipeline.MemoryKey)
+		marker, _, _ := s.Servers[i].Get(pipeline.MemoryKey)
 		_, cluster, _ := strings.Cut(marker, " cluster=")
 		if cluster, _, _ = strings.Cut(cluster, " "); cluster != "" && !strings.Contains(members, " "+cluster+" ") {
 			others[cluster]++
@@ -347,7 +347,7 @@ func lists(list string, node int) bool {
 func (s *simulation) memberMayForget(i int) bool {
 	list, number := s.newest()
 	remembers := false
-	for k := range s.servers {
+	for k := range s.Servers {
 		_, told := s.toldOf(k)
 		is := lists(list, k)
 		switch {
@@ -372,12 +372,12 @@ func (s *simulation) goesOnWithChanges() {
 	if onlyRemovedRemember {
 		list, _ = s.newest()
 	}
-	for i := range s.servers {
+	for i := range s.Servers {
 		if before, told := s.toldOf(i); told != 0 && lists(list, i) && onlyRemovedRemember {
 			list, onlyRemovedRemember = list+" "+before, false // the change to it is under way
 		}
 	}
-	p.list = slices.DeleteFunc(rng.Perm(len(s.servers)), func(i int) bool {
+	p.list = slices.DeleteFunc(rng.Perm(len(s.Servers)), func(i int) bool {
 		return list != "" && !lists(list, i) || list == "" && i >= s.candidates()
 	})
 	p.opts = []redlock.Option{redlock.WithTTL(s.maxTTL / 2), redlock.WithMaxTTL(s.maxTTL)} // with discovery

@@ -134,18 +134,18 @@ func (s *simulation) victim(rng *rand.Rand) int {
 	holding := make(map[string][]int) // by the value they hold
 	if s.kind.forgetful != nil {
 		name := s.names[rng.IntN(len(s.names))]
-		for i, server := range s.servers {
+		for i, server := range s.Servers {
 			if value, _, ok := server.Get(name); ok {
 				holding[value] = append(holding[value], i)
 			}
 		}
 	}
 	for _, nodes := range holding {
-		if len(nodes) == len(s.servers)/2+1 && rng.IntN(2) == 0 {
+		if len(nodes) == len(s.Servers)/2+1 && rng.IntN(2) == 0 {
 			return nodes[rng.IntN(len(nodes))]
 		}
 	}
-	return rng.IntN(len(s.servers))
+	return rng.IntN(len(s.Servers))
 }
 
 // mayForget reports whether a node may lose its memory now. In Strict mode any node may, even all
@@ -161,7 +161,7 @@ func (s *simulation) mayForget(i int) bool {
 		return true
 	}
 	marked := false
-	for k, server := range s.servers {
+	for k, server := range s.Servers {
 		if text, _, _ := server.Get(pipeline.MemoryKey); text != "" {
 			marked = true
 			if k != i && !strings.HasPrefix(text, "new ") {
@@ -173,7 +173,7 @@ func (s *simulation) mayForget(i int) bool {
 		return false
 	}
 	for k, at := range s.born { // no node has a proof of memory: only time decides
-		if k != i && (at == 0 || s.clock.Now().Sub(at) > s.maxTTL+2*time.Second) {
+		if k != i && (at == 0 || s.Clock.Now().Sub(at) > s.maxTTL+2*time.Second) {
 			return true
 		}
 	}
@@ -183,9 +183,9 @@ func (s *simulation) mayForget(i int) bool {
 // down kills a server and returns it. If nodes forget, that takes a short outage half of the time.
 // The caller restarts it.
 func (s *simulation) down(i int) *fakeredis.Node {
-	s.servers[i].Kill()
+	s.Servers[i].Kill()
 	s.away()
-	return s.servers[i]
+	return s.Servers[i]
 }
 
 // away passes the time of a short outage, half of the time if nodes forget.
@@ -197,9 +197,9 @@ func (s *simulation) away() {
 
 // allRestartEmpty is a power failure.
 func allRestartEmpty(s *simulation, _ *fault) bool {
-	for i, server := range s.servers {
+	for i, server := range s.Servers {
 		server.Restart(false)
-		s.dead[i], s.born[i] = false, s.clock.Now()
+		s.dead[i], s.born[i] = false, s.Clock.Now()
 	}
 	return true
 }
@@ -223,12 +223,12 @@ func setDurable(server *fakeredis.Node) {
 // survive.
 func followsAnother(s *simulation, f *fault) {
 	other := s.spare
-	if k := s.rng.IntN(len(s.servers)); k != f.target {
-		other = s.servers[k]
+	if k := s.rng.IntN(len(s.Servers)); k != f.target {
+		other = s.Servers[k]
 	}
-	s.servers[f.target].ReplicateFrom(other)
+	s.Servers[f.target].ReplicateFrom(other)
 	s.pause(upTo(s.rng, 50*time.Millisecond))
-	s.servers[f.target].Promote()
+	s.Servers[f.target].Promote()
 }
 
 // followsAnotherDurably is followsAnother with a restart after it. The server is as durable as
@@ -245,7 +245,7 @@ func followsAnotherDurably(s *simulation, f *fault) bool {
 // it: a surviving one would see only data that looks like the node's own memory.
 func followsItsReplica(s *simulation, f *fault) bool {
 	return !s.keeping[f.target] && forgets(func(s *simulation, f *fault) {
-		server := s.servers[f.target]
+		server := s.Servers[f.target]
 		server.ReplicateFromSnapshot()
 		s.pause(upTo(s.rng, 50*time.Millisecond))
 		server.Disconnect() // until it is a master again, no client stays connected
@@ -256,7 +256,7 @@ func followsItsReplica(s *simulation, f *fault) bool {
 // isReplaced puts another server behind the endpoint, which has been up for an hour or has just
 // started.
 func isReplaced(s *simulation, f *fault) {
-	i, old := f.target, s.servers[f.target]
+	i, old := f.target, s.Servers[f.target]
 	server := s.newNode(fakeredis.WithUptime(s.uptime()))
 	s.watchForced(i, server)
 	s.keeping[i] = s.rng.Float64() < s.kind.forgetful.durable
@@ -264,7 +264,7 @@ func isReplaced(s *simulation, f *fault) {
 		setDurable(server)
 	}
 	s.exchange.Lock()
-	s.servers[i] = server
+	s.Servers[i] = server
 	s.exchange.Unlock()
 	old.Kill()
 	s.slowDown(i, s.latency)

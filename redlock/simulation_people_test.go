@@ -35,21 +35,21 @@ func (f *foreigner) attempt(name string) (had bool) {
 	s := f.sim
 	f.n++
 	value := fmt.Sprint("foreign ", f.id, " ", f.n)
-	start := s.clock.Now()
+	start := s.Clock.Now()
 	votes := 0
-	for i := range s.servers {
+	for i := range s.Servers {
 		if reply, err := f.ask(i, "SET", name, value, "NX", "PX", f.ttl.Milliseconds()); err == nil && reply == "OK" {
 			votes++
 		}
 	}
 	until := start.Add(f.ttl - f.ttl/100 - 2*time.Millisecond)
-	if votes > len(s.servers)/2 && s.clock.Now() < until {
+	if votes > len(s.Servers)/2 && s.Clock.Now() < until {
 		had = true
 		t := s.judge.held(&history.Hold{Who: value, Value: value, Since: start, Names: []string{name}})
-		time.Sleep(min(upTo(f.rng, 50*time.Millisecond), until.Sub(s.clock.Now())))
-		s.judge.over(t, s.clock.Now())
+		time.Sleep(min(upTo(f.rng, 50*time.Millisecond), until.Sub(s.Clock.Now())))
+		s.judge.over(t, s.Clock.Now())
 	}
-	for i := range s.servers {
+	for i := range s.Servers {
 		_, _ = f.ask(i, "EVAL", foreignRelease, 1, name, value) //nolint:errcheck // it expires
 	}
 	return had
@@ -58,7 +58,7 @@ func (f *foreigner) attempt(name string) (had bool) {
 func (f *foreigner) ask(i int, command string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), foreignTimeout)
 	defer cancel()
-	network, err := f.sim.servers[i].Dial(ctx)
+	network, err := f.sim.Servers[i].Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func spins(s *simulation, rng *rand.Rand) {
 	p.start()
 	c := &client{p, "spinner", rng}
 	for s.goesOn() {
-		since := s.clock.Now()
+		since := s.Clock.Now()
 		if lock, err := p.current().TryLock(s.base, s.names[0]); err == nil {
 			c.hold(lock, s.judge.got(c.who, since, lock))
 		}
@@ -113,7 +113,7 @@ func denies(s *simulation) {
 	rows := [][]string{
 		{"INFO"}, {"CONFIG"}, {"CLIENT"}, {"SCRIPT"}, {"SUBSCRIBE"}, {"PUBLISH", "ZADD", "ZREM", "ZCARD", "ZSCORE", "ZPOPMIN"},
 	}
-	for _, server := range s.servers {
+	for _, server := range s.Servers {
 		server.RefuseWith("NOPERM this user has no permissions", rows[s.rng.IntN(len(rows))]...)
 	}
 }
@@ -121,18 +121,18 @@ func denies(s *simulation) {
 // monitors subscribes to all channels of all nodes while waiting processes are killed. All that
 // those leave behind is their tickets.
 func monitors(s *simulation, rng *rand.Rand) {
-	for i := range s.servers {
+	for i := range s.Servers {
 		s.monitor(i)
 	}
 	for n := 0; s.goesOn(); n++ {
 		name := s.names[rng.IntN(len(s.names))]
-		for i := range s.servers {
+		for i := range s.Servers {
 			for k := range 5 {
 				member := fmt.Sprintf("killed%d.%d:%s", n, k, "AAAAAAAAAAAAAAAAAAAAAAAAAA")
-				s.do(i, "ZADD", "redquorum:wait:"+name, 1, member)
+				s.Do(i, "ZADD", "redquorum:wait:"+name, 1, member)
 			}
-			s.do(i, "PEXPIRE", "redquorum:wait:"+name, time.Minute.Milliseconds())
-			s.do(i, "SET", "redquorum:waits:"+name, "", "PX", 1000)
+			s.Do(i, "PEXPIRE", "redquorum:wait:"+name, time.Minute.Milliseconds())
+			s.Do(i, "SET", "redquorum:waits:"+name, "", "PX", 1000)
 		}
 		s.pause(500 * time.Millisecond)
 	}

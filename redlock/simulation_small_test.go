@@ -151,7 +151,7 @@ func (s *simulation) live(p *plan) {
 	s.start(p.processes, u.smallOptions)
 	s.run(func(c *client) { c.work(u.uses) }, append(s.others(u), func() { s.suffer(p.faults) })...)
 	s.leavesNothing(3*time.Minute + 2*time.Second) // clocks differ by up to 1 %
-	for _, server := range s.servers {
+	for _, server := range s.Servers {
 		s.injected.Add(int64(server.Lost()))
 	}
 }
@@ -165,7 +165,7 @@ func (s *simulation) clocks() {
 		return
 	}
 	wrong := s.minority(s.rng)
-	for i, server := range s.servers {
+	for i, server := range s.Servers {
 		rate, offset, most := 1+(s.rng.Float64()-0.5)/56, time.Duration(0), max(s.apart, time.Second/2)
 		if wrong>>i&1 == 1 && !s.faults.restarts && (!s.kind.changes || s.kind.forgetful != nil) {
 			offset = upTo(s.rng, 2*most) - most
@@ -205,7 +205,7 @@ func (s *simulation) suffer(all []fault) {
 	}
 	var turns []turn
 	var replacing sync.WaitGroup
-	since := s.clock.Now()
+	since := s.Clock.Now()
 	for i := range all {
 		f := &all[i]
 		begun := false
@@ -227,7 +227,7 @@ func (s *simulation) suffer(all []fault) {
 	}
 	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.at, b.at) })
 	for _, t := range turns {
-		s.pause(t.at.Sub(s.clock.Now()))
+		s.pause(t.at.Sub(s.Clock.Now()))
 		t.do()
 	}
 	replacing.Wait()
@@ -236,7 +236,7 @@ func (s *simulation) suffer(all []fault) {
 // note adds a line to the timeline of a small history.
 func (s *simulation) note(who, format string, args ...any) {
 	if s.small != nil {
-		s.small.timeline.Add(s.clock.Now(), who, format, args...)
+		s.small.timeline.Add(s.Clock.Now(), who, format, args...)
 	}
 }
 

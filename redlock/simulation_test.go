@@ -150,7 +150,7 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 // newSimulation returns a simulation without nodes and processes. It must be canceled.
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{
-		cluster: &cluster{t: t, clock: clocktest.New()}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
+		cluster: &cluster{T: t, Clock: clocktest.New()}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
 		ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second, patience: time.Minute,
 		hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
 	}
@@ -173,13 +173,13 @@ func (s *simulation) nodes(members int) {
 		if how != nil && how.young {
 			up = 0
 		}
-		s.servers = append(s.servers, s.newNode(fakeredis.WithUptime(up)))
+		s.Servers = append(s.Servers, s.newNode(fakeredis.WithUptime(up)))
 		s.slowDown(i, s.latency)
 		if how == nil {
 			continue
 		}
 		if s.keeping[i] = s.rng.Float64() < how.durable; s.keeping[i] {
-			setDurable(s.servers[i])
+			setDurable(s.Servers[i])
 		}
 	}
 	if how == nil || s.kind.changes {
@@ -196,8 +196,8 @@ func (s *simulation) nodes(members int) {
 
 // newNode starts a fake node that ends with the simulation.
 func (s *simulation) newNode(opts ...fakeredis.Option) *fakeredis.Node {
-	server := fakeredis.New(s.clock, append(opts, fakeredis.WithoutCommandLog())...)
-	s.t.Cleanup(server.Close)
+	server := fakeredis.New(s.Clock, append(opts, fakeredis.WithoutCommandLog())...)
+	s.T.Cleanup(server.Close)
 	return server
 }
 
@@ -230,7 +230,7 @@ func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 	}
 	for _, p := range s.processes {
 		if s.kind.forgetful == nil && !s.kind.changes {
-			require.NoError(s.t, p.current().Ready(s.base))
+			require.NoError(s.T, p.current().Ready(s.base))
 		}
 	}
 }
@@ -276,17 +276,17 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	}
 	tenures, wrong := s.judge.sentence()
 	if len(wrong) > 0 {
-		s.report("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.servers), s.about, s.faults, strings.Join(wrong, "\n"))
+		s.report("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.Servers), s.about, s.faults, strings.Join(wrong, "\n"))
 	}
 	if s.small != nil {
 		s.small.tenures = tenures
 		return
 	}
 	all := s.total()
-	s.t.Logf("%+v: %d tenures, %d handed over, %d woken, %d polls, %d split, %d second rounds; free for %v at most, %v allowed",
+	s.T.Logf("%+v: %d tenures, %d handed over, %d woken, %d polls, %d split, %d second rounds; free for %v at most, %v allowed",
 		s.faults, tenures, all.HandedOver, all.Woken, all.Polls, all.Split, all.SecondRounds, s.judge.longest, s.judge.bound)
 	if tenures == 0 {
-		s.t.Error("nobody ever had a lock")
+		s.T.Error("nobody ever had a lock")
 	}
 }
 
@@ -296,7 +296,7 @@ func (s *simulation) report(format string, args ...any) {
 		s.small.wrong = append(s.small.wrong, fmt.Sprintf(format, args...))
 		return
 	}
-	s.t.Errorf(format, args...)
+	s.T.Errorf(format, args...)
 }
 
 // total sums up what all processes did.
@@ -319,7 +319,7 @@ func (s *simulation) pause(d time.Duration) {
 // locks.
 func (s *simulation) leavesNothing(after time.Duration) {
 	time.Sleep(after)
-	for i, server := range s.servers {
+	for i, server := range s.Servers {
 		for _, key := range server.Keys() {
 			if !outlives(key) {
 				s.report("seed %d: node %d still has %q", s.seed, i, key)
@@ -355,9 +355,9 @@ func (s *simulation) quorumHolds(name string) bool {
 	s.exchange.Lock()
 	defer s.exchange.Unlock()
 	votes := make(map[string]int)
-	for _, server := range s.servers {
+	for _, server := range s.Servers {
 		if value, _, found := server.Get(name); found {
-			if votes[value]++; votes[value] > len(s.servers)/2 {
+			if votes[value]++; votes[value] > len(s.Servers)/2 {
 				return true
 			}
 		}

@@ -70,7 +70,7 @@ func locksAny(c *client) {
 func does(c *client) {
 	ctx, cancel := c.patience()
 	defer cancel()
-	s, l, since := c.sim(), c.process.current(), c.sim().clock.Now()
+	s, l, since := c.sim(), c.process.current(), c.sim().Clock.Now()
 	run, name := false, c.name()
 	s.note(c.who, "Do %s", name)
 	err := l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
@@ -110,7 +110,7 @@ func reads(c *client) {
 func bursts(c *client) {
 	ctx, cancel := c.patience()
 	defer cancel()
-	s, l, since, opts := c.sim(), c.process.current(), c.sim().clock.Now(), c.opts()
+	s, l, since, opts := c.sim(), c.process.current(), c.sim().Clock.Now(), c.opts()
 	together := make(chan struct{}) // timers of one instant would fire in any order
 	time.AfterFunc(upTo(c.rng, 20*time.Millisecond), func() { close(together) })
 	var all sync.WaitGroup
@@ -227,8 +227,8 @@ func (c *client) judgeLoss(lock *redlock.Lock) {
 	if !s.kind.renewed || s.small != nil || !errors.Is(lock.Err(), redlock.ErrLost) { // a small history is no longer than a blink
 		return
 	}
-	for i := range s.servers {
-		if since := s.whole[i].Load(); since < 0 || since > int64(s.clock.Now().Add(-blink)) {
+	for i := range s.Servers {
+		if since := s.whole[i].Load(); since < 0 || since > int64(s.Clock.Now().Add(-blink)) {
 			return
 		}
 	}
@@ -257,10 +257,10 @@ func neglects(c *client) {
 // works now and has worked since a second before the call.
 func (c *client) closes() {
 	s, owner := c.sim(), c.process.owner()
-	began := s.clock.Now()
+	began := s.Clock.Now()
 	c.process.replace()
 	time.Sleep(time.Second)
-	for i, server := range s.servers {
+	for i, server := range s.Servers {
 		since := s.whole[i].Load()
 		if since < 0 || since > int64(began.Add(-time.Second)) {
 			continue

@@ -23,63 +23,63 @@ import (
 
 func TestAHandOverCostsElevenCommandsAndSixProofs(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b := c.locker(), c.locker()
-		lock := c.lock(a, "a")
-		next := c.waiting(b, "a")
+		c.Slow(time.Millisecond)
+		a, b := c.Locker(), c.Locker()
+		lock := c.Lock(a, "a")
+		next := c.Waiting(b, "a")
 		const rounds = 20
 		before, proven := 0, 0
 		for i := range rounds {
 			if i == 2 { // the first clients are still joining the queue
-				before, proven = c.commands(), c.proofs()
+				before, proven = c.Commands(), c.Proofs()
 			}
 			other := []*redlock.Locker{a, b}[i%2]
-			c.unlock(lock)
-			after := c.waiting(other, "a")
+			c.Unlock(lock)
+			after := c.Waiting(other, "a")
 			lock = <-next
 			next = after
 		}
 		// A release to all nodes, a round to all nodes, and one request to the coordinator.
-		assert.Equal(t, (rounds-2)*(5+5+1), c.commands()-before)
-		assert.Equal(t, (rounds-2)*(5+1), c.proofs()-proven, "of the round and of the coordinator request")
-		c.unlock(lock)
-		c.unlock(<-next)
+		assert.Equal(t, (rounds-2)*(5+5+1), c.Commands()-before)
+		assert.Equal(t, (rounds-2)*(5+1), c.Proofs()-proven, "of the round and of the coordinator request")
+		c.Unlock(lock)
+		c.Unlock(<-next)
 	})
 }
 
 func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.set("a", "foreign", time.Minute)
-		got := c.waiting(c.locker(redlock.WithRetry(100*time.Millisecond, 400*time.Millisecond)), "a")
+		c.Set("a", "foreign", time.Minute)
+		got := c.Waiting(c.Locker(redlock.WithRetry(100*time.Millisecond, 400*time.Millisecond)), "a")
 		time.Sleep(3 * time.Second)
-		c.del("a")
-		took := elapsed(func() { c.unlock(<-got) })
+		c.Del("a")
+		took := elapsed(func() { c.Unlock(<-got) })
 		assert.LessOrEqual(t, took, 410*time.Millisecond)
 	})
 }
 
 func TestAWaiterThatLeavesAsItGetsTheVoteHandsItOn(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		a, b, d := c.locker(), c.locker(), c.locker()
-		lock := c.lock(a, "a")
+		c.Slow(time.Millisecond)
+		a, b, d := c.Locker(), c.Locker(), c.Locker()
+		lock := c.Lock(a, "a")
 		leaving, cancel := context.WithCancel(ctx)
 		defer cancel()
-		left := c.ending(func() error { _, err := b.Lock(leaving, "a"); return err })
+		left := c.Ending(func() error { _, err := b.Lock(leaving, "a"); return err })
 		time.Sleep(20 * time.Millisecond)
-		got := c.waiting(d, "a")
-		c.each(func(n *fakeredis.Node) { // the vote is b's before b knows
+		got := c.Waiting(d, "a")
+		c.Each(func(n *fakeredis.Node) { // the vote is b's before b knows
 			n.OnCommand(func(command fakeredis.Command) {
 				if command.Args[0] == "EVALSHA" && len(command.Args) == 6 { // a release
 					cancel()
 				}
 			})
 		})
-		c.unlock(lock)
+		c.Unlock(lock)
 		require.ErrorIs(t, <-left, context.Canceled)
 		time.Sleep(10 * time.Millisecond)
 		require.Len(t, got, 1, "the vote is handed on")
-		c.unlock(<-got)
+		c.Unlock(<-got)
 	})
 }
 
@@ -100,14 +100,14 @@ func (c *endedContext) Err() error {
 // It has no failure to tell of then, only the end of its context.
 func TestAWaiterWhoseContextEndsAsItsTurnComesSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		c.each(kill)
+		l := c.Locker()
+		c.Each(kill)
 		time.Sleep(time.Second)
 		firstContext, cancel := context.WithCancel(ctx)
 		secondContext := &endedContext{Context: ctx}
-		first := c.ending(func() error { _, err := l.Lock(firstContext, "a"); return err })
+		first := c.Ending(func() error { _, err := l.Lock(firstContext, "a"); return err })
 		synctest.Wait()
-		second := c.ending(func() error { _, err := l.Lock(secondContext, "a"); return err })
+		second := c.Ending(func() error { _, err := l.Lock(secondContext, "a"); return err })
 		synctest.Wait()
 		secondContext.ended.Store(true)
 		cancel()
@@ -131,9 +131,9 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 		{true, true, 2 * time.Second}, // the graces and a poll
 	} {
 		runBubble(t, fmt.Sprintf("%+v", test), 5, func(t *testing.T, c *cluster) {
-			c.slow(roundTrip)
-			lock := c.lock(c.locker(), "a")
-			for i := range c.servers {
+			c.Slow(roundTrip)
+			lock := c.Lock(c.Locker(), "a")
+			for i := range c.Servers {
 				if test.monitored {
 					c.monitor(i)
 				}
@@ -141,25 +141,25 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 					c.deny(i, "pubsub")
 				}
 				for dead := range 5 {
-					c.do(i, "ZADD", "redquorum:wait:a", dead+1, fmt.Sprintf("DEAD%d:value%d", dead, dead))
+					c.Do(i, "ZADD", "redquorum:wait:a", dead+1, fmt.Sprintf("DEAD%d:value%d", dead, dead))
 				}
 			}
-			got := c.waiting(c.locker(), "a")
-			c.unlock(lock)
+			got := c.Waiting(c.Locker(), "a")
+			c.Unlock(lock)
 			took := elapsed(func() { lock = <-got })
 			assert.LessOrEqual(t, took, test.most)
-			c.unlock(lock)
+			c.Unlock(lock)
 		})
 	}
 }
 
 // monitor subscribes to all channels of a server until the test ends.
 func (c *cluster) monitor(i int) {
-	network, err := c.servers[i].Dial(ctx)
-	require.NoError(c.t, err)
+	network, err := c.Servers[i].Dial(ctx)
+	require.NoError(c.T, err)
 	conn := redis.NewConn(network, 0, 0)
 	_, err = conn.Do("PSUBSCRIBE", "*")
-	require.NoError(c.t, err)
+	require.NoError(c.T, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -167,7 +167,7 @@ func (c *cluster) monitor(i int) {
 			_, err = conn.Receive()
 		}
 	}()
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		_ = conn.Close()
 		<-done
 	})
@@ -179,25 +179,25 @@ func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 	names := []string{"a", "redis:|\x00\r\n\xff\xfe", strings.Repeat("\xff", 4096)}
 	for _, nodes := range []int{1, 2, 4, 64} {
 		runBubble(t, fmt.Sprint(nodes), nodes, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
+			c.Slow(time.Millisecond)
 			opts := []redlock.Option{redlock.WithFencing(), redlock.WithKeyPrefix("p|:\x00")}
-			holder, waiter := c.locker(opts...), c.locker(opts...)
+			holder, waiter := c.Locker(opts...), c.Locker(opts...)
 			for _, name := range names {
-				lock := c.lock(holder, name)
+				lock := c.Lock(holder, name)
 				for range 4 {
-					got := c.waiting(waiter, name)
-					c.unlock(lock)
+					got := c.Waiting(waiter, name)
+					c.Unlock(lock)
 					next := <-got
 					require.NotNil(t, next)
 					assert.Greater(t, next.Fence(), lock.Fence(), "%.20q", name)
 					lock, holder, waiter = next, waiter, holder
 				}
-				c.unlock(lock)
+				c.Unlock(lock)
 			}
 			assert.Zero(t, holder.Stats().Polls+waiter.Stats().Polls)
 			assert.Equal(t, uint64(12), holder.Stats().Woken+waiter.Stats().Woken)
 			time.Sleep(time.Second)
-			for _, server := range c.servers {
+			for _, server := range c.Servers {
 				for _, key := range server.Keys() {
 					if key == pipeline.MemoryKey || key == membersKey {
 						continue
@@ -223,16 +223,16 @@ func (c *ticking) Wall() time.Time {
 
 func TestAWaiterGetsItsTokenWithoutASecondRound(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		opts := []redlock.Option{redlock.WithFencing(), redlock.WithClock(&ticking{Clock: c.clock})}
-		a, b := c.locker(opts...), c.locker(opts...)
-		lock := c.lock(a, "a")
+		c.Slow(time.Millisecond)
+		opts := []redlock.Option{redlock.WithFencing(), redlock.WithClock(&ticking{Clock: c.Clock})}
+		a, b := c.Locker(opts...), c.Locker(opts...)
+		lock := c.Lock(a, "a")
 		for i := range 10 {
-			got := c.waiting(b, "a")
+			got := c.Waiting(b, "a")
 			if i < 5 {
-				c.unlock(lock) // it is handed over
+				c.Unlock(lock) // it is handed over
 			} else {
-				c.del("a") // the coordinator grants it on request
+				c.Del("a") // the coordinator grants it on request
 			}
 			next := <-got
 			require.NotNil(t, next)
@@ -243,7 +243,7 @@ func TestAWaiterGetsItsTokenWithoutASecondRound(t *testing.T) {
 			lock = next
 			a, b = b, a
 		}
-		c.unlock(lock)
+		c.Unlock(lock)
 		assert.Zero(t, a.Stats().SecondRounds+b.Stats().SecondRounds)
 	})
 }
@@ -259,8 +259,8 @@ func (c lagging) Read(p []byte) (int, error) {
 
 // lagging returns a Locker whose connections lag.
 func (c *cluster) lagging() *redlock.Locker {
-	dial := c.dialer()
-	return c.locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := c.Dialer()
+	return c.Locker(redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		return lagging{conn}, err
 	})))
@@ -271,25 +271,25 @@ func (c *cluster) lagging() *redlock.Locker {
 func TestNoClientOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 	for _, set := range [][]string{{"y"}, {"y", "x"}, {"x", "y"}} {
 		inBubble(t, 5, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
-			holder, waiter := c.locker(), c.lagging()
+			c.Slow(time.Millisecond)
+			holder, waiter := c.Locker(), c.lagging()
 			lock, err := holder.LockAll(ctx, set)
 			require.NoError(t, err)
 			settle()
-			first := c.waiting(waiter, "y")
+			first := c.Waiting(waiter, "y")
 			time.Sleep(80 * time.Millisecond)
-			c.unlock(lock)
+			c.Unlock(lock)
 			settle()
 			// The vote has been handed over, and its message is on the way.
 			time.Sleep(time.Millisecond)
-			again := c.background(func() (*redlock.Lock, error) { return holder.Lock(ctx, "y") })
+			again := c.Background(func() (*redlock.Lock, error) { return holder.Lock(ctx, "y") })
 			select {
 			case lock = <-first:
 			case <-again:
 				require.Fail(t, "overtaken", "%q", set)
 			}
-			c.unlock(lock)
-			c.unlock(<-again)
+			c.Unlock(lock)
+			c.Unlock(<-again)
 		})
 	}
 }

@@ -22,9 +22,9 @@ import (
 
 // over returns a Locker that lists the nodes in the given order and cannot reach some of them.
 func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
-	c.t.Helper()
-	dial, all := c.dialer(), c.servers.Endpoints()
-	return c.listing(order, redlock.WithoutRenewal(),
+	c.T.Helper()
+	dial, all := c.Dialer(), c.Servers.Endpoints()
+	return c.Listing(order, redlock.WithoutRenewal(),
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if slices.Contains(unreachable, slices.Index(all, address)) {
 				return nil, errors.New("no route to the node")
@@ -36,7 +36,7 @@ func (c *cluster) over(order []int, unreachable ...int) *redlock.Locker {
 // lockers returns some Lockers.
 func (c *cluster) lockers(n int, opts ...redlock.Option) (all []*redlock.Locker) {
 	for range n {
-		all = append(all, c.locker(opts...))
+		all = append(all, c.Locker(opts...))
 	}
 	return all
 }
@@ -85,7 +85,7 @@ func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 		},
 	} {
 		runBubble(t, what, 5, func(t *testing.T, c *cluster) {
-			c.slow(time.Millisecond)
+			c.Slow(time.Millisecond)
 			lockers := views(c)
 			assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20, time.Millisecond) }), 2*time.Second)
 			for _, l := range lockers {
@@ -111,18 +111,18 @@ func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 		for node := range 5 { // one of them is the coordinator
 			runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
 				c.grown()
-				c.slow(time.Millisecond)
+				c.Slow(time.Millisecond)
 				lockers := c.lockers(test.lockers)
 				takeTurns(t, lockers, 2, time.Millisecond)
-				c.each(test.trouble, node)
+				c.Each(test.trouble, node)
 				if name == "quarantined" {
 					time.Sleep(time.Second) // to connect again
 				}
 				took := elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
 				t.Log(took)
 				assert.Less(t, took, test.most)
-				c.each(unmute, node)
-				c.leavesNothing(15 * time.Second)
+				c.Each(unmute, node)
+				c.LeavesNothing(15 * time.Second)
 			})
 		}
 	}
@@ -134,8 +134,8 @@ func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 func TestAShortStallDoesNotMakeClientsDisagreeOnTheCoordinator(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		var stalled atomic.Bool
-		c.slow(time.Millisecond)
-		c.each(func(n *fakeredis.Node) {
+		c.Slow(time.Millisecond)
+		c.Each(func(n *fakeredis.Node) {
 			n.Delay(nil, func() time.Duration {
 				if stalled.Load() {
 					return 100 * time.Millisecond
@@ -185,22 +185,22 @@ func (s spin) run(c *cluster, length time.Duration) (waits int, worst int64) {
 		vary = func(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 	}
 	delay := func() time.Duration { return vary(s.half) }
-	c.each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
+	c.Each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
 	spinning, stop := context.WithTimeout(ctx, length+time.Minute) // no wait takes that long
 	defer stop()
 	var had atomic.Int64
 	hold := func(lock *redlock.Lock) {
 		had.Add(1)
 		time.Sleep(vary(5 * time.Millisecond))
-		assert.NoError(c.t, lock.Unlock(ctx))
+		assert.NoError(c.T, lock.Unlock(ctx))
 	}
 	var all sync.WaitGroup
 	for range s.spinners {
-		l := c.locker()
+		l := c.Locker()
 		all.Go(func() {
 			for spinning.Err() == nil {
 				if s.fresh {
-					l = c.connecting(redlock.WithoutRenewal())
+					l = c.Connecting(redlock.WithoutRenewal())
 					_ = l.Ready(spinning) //nolint:errcheck // the try fails if it must
 				}
 				if lock, err := l.TryLock(spinning, "a"); err == nil {
@@ -213,7 +213,7 @@ func (s spin) run(c *cluster, length time.Duration) (waits int, worst int64) {
 			}
 		})
 	}
-	waiter := c.locker()
+	waiter := c.Locker()
 	time.Sleep(100 * time.Millisecond)
 	for began := time.Now(); time.Since(began) < length; waits++ {
 		before := had.Load()
@@ -257,13 +257,13 @@ func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
 func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 	const waiters, held = 16, 500 * time.Millisecond // so a standoff lasts 60 to 100 ms
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		first := c.lock(c.renewing(), "a")
+		first := c.Lock(c.Renewing(), "a")
 		var lockers []*redlock.Locker
 		for range waiters {
-			lockers = append(lockers, c.renewing())
+			lockers = append(lockers, c.Renewing())
 		}
 		delay := func() time.Duration { return 100*time.Microsecond + rand.N(time.Millisecond) }
-		c.each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
+		c.Each(func(n *fakeredis.Node) { n.Delay(delay, delay) })
 		over := make(chan error, waiters)
 		for _, l := range lockers {
 			go func() {
@@ -275,7 +275,7 @@ func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 			}()
 		}
 		time.Sleep(held)
-		c.unlock(first)
+		c.Unlock(first)
 		took := elapsed(func() {
 			for range waiters {
 				assert.NoError(t, <-over)
@@ -291,29 +291,28 @@ func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 // Passing it around must not keep the remaining nodes busy.
 func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.slow(time.Millisecond)
-		lock := c.lock(c.locker(), "a")
+		c.Slow(time.Millisecond)
+		lock := c.Lock(c.Locker(), "a")
 		limited, cancel := context.WithCancel(ctx)
 		defer cancel()
 		const waiters = 3
 		var ends []<-chan error
 		for _, l := range c.lockers(waiters) {
-			ends = append(ends, c.ending(func() error { _, err := l.Lock(limited, "a"); return err }))
+			ends = append(ends, c.Ending(func() error { _, err := l.Lock(limited, "a"); return err }))
 		}
 		time.Sleep(50 * time.Millisecond)
-		for coordinator, server := range c.servers {
+		for coordinator, server := range c.Servers {
 			if _, _, found := server.Get("redquorum:wait:a"); found {
-				c.each(kill, (coordinator+1)%5, (coordinator+2)%5, (coordinator+3)%5)
+				c.Each(kill, (coordinator+1)%5, (coordinator+2)%5, (coordinator+3)%5)
 				break
 			}
 		}
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
-		before := c.commands()
+		before := c.Commands()
 		time.Sleep(10 * time.Second)
-		// An attempt is a coordinator request, a round and a release to each of the two remaining
-		// nodes.
-		assert.LessOrEqual(t, c.commands()-before, waiters*6*100, "ten attempts per second each")
+		// An attempt is a coordinator request, a round and a release to each of the two remaining nodes.
+		assert.LessOrEqual(t, c.Commands()-before, waiters*6*100, "ten attempts per second each")
 		cancel()
 		for _, end := range ends {
 			err := <-end
