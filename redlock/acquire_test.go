@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -20,12 +21,12 @@ func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 		l := c.Locker(redlock.WithKeyPrefix("app:"), redlock.WithOwner(""))
 		lock := c.Lock(l, "orders/42", redlock.WithTTL(3500*time.Millisecond+time.Microsecond))
 		c.Unlock(lock)
-		settle()
+		virtual.Settle()
 		assert.Len(t, lock.Value(), 26, "128 bits in base32")
 		for _, server := range c.Servers {
 			var got [][]string
 			for _, command := range server.Commands() {
-				if !ofHandshake(command.Args) {
+				if !virtual.OfHandshake(command.Args) {
 					got = append(got, command.Args)
 				}
 			}
@@ -39,14 +40,14 @@ func TestTheWireFormatMatchesOtherLibraries(t *testing.T) {
 		assert.Len(t, parts[0], len(lock.Value()))
 		assert.NotEqual(t, lock.Value(), parts[0], "each attempt has a fresh one")
 		assert.Equal(t, []string{fmt.Sprintf("@%d", c.Clock.Wall().Unix()), "worker 7"}, parts[1:])
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{again.Value()}, uniq(c.Holders("app:orders/42")))
 	})
 }
 
 func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 	for name, fault := range map[string]func(*fakeredis.Node){
-		"killed": kill, "stopped": stop, "muted": mute, "one-way": deafen, "slow": delaying(0, 200*time.Millisecond),
+		"killed": virtual.Kill, "stopped": virtual.Stop, "muted": virtual.Mute, "one-way": virtual.Deafen, "slow": virtual.Delaying(0, 200*time.Millisecond),
 	} {
 		for _, when := range []int{0, 10} {
 			runBubble(t, name, 5, func(t *testing.T, c *cluster) {
@@ -60,7 +61,7 @@ func TestAMinorityThatIsAwayCostsNothing(t *testing.T) {
 						synctest.Wait() // a late refused SET of other could split the next votes
 						c.Each(fault, 1, 3)
 					}
-					took := elapsed(func() {
+					took := virtual.Elapsed(func() {
 						lock := c.Lock(l, "a")
 						require.NoError(t, lock.Extend(ctx, 20*time.Second))
 						require.NoError(t, lock.Verify(ctx))
@@ -82,7 +83,7 @@ func TestALockFailsWithinTheNodeTimeoutWhenAMajorityIsAway(t *testing.T) {
 		c.Servers[2].RefuseWith("READONLY You can't write against a read only replica.", "SET")
 		time.Sleep(time.Second)
 		var err error
-		took := elapsed(func() { _, err = l.TryLock(ctx, "a") })
+		took := virtual.Elapsed(func() { _, err = l.TryLock(ctx, "a") })
 		assert.LessOrEqual(t, took, 150*time.Millisecond)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.NotErrorIs(t, err, redlock.ErrTaken)
@@ -167,7 +168,7 @@ func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 		c.Instantly()
 		l := c.Locker(redlock.WithDrift(0.01, 2*time.Millisecond))
 		for i := range c.Servers {
-			c.Each(delaying(time.Duration(100*(i+1))*time.Millisecond, 0), i)
+			c.Each(virtual.Delaying(time.Duration(100*(i+1))*time.Millisecond, 0), i)
 		}
 		began := time.Now()
 		lock := c.Lock(l, "a", redlock.WithTTL(10*time.Second))
@@ -188,7 +189,7 @@ func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Instantly()
 		l := c.Locker()
-		c.Each(delaying(0, 10*time.Millisecond))
+		c.Each(virtual.Delaying(0, 10*time.Millisecond))
 		// Between the SETs and their replies.
 		time.AfterFunc(5*time.Millisecond, func() { c.Clock.Suspend(11 * time.Second) })
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Second), redlock.WithMinHold(time.Minute))
@@ -199,7 +200,7 @@ func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 		const least = time.Second - 12*time.Millisecond - 9*time.Millisecond
 		c.Instantly()
 		l := c.Locker(redlock.WithNodeTimeout(time.Second))
-		c.Each(delaying(9*time.Millisecond, 0))
+		c.Each(virtual.Delaying(9*time.Millisecond, 0))
 		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Millisecond))
 		require.ErrorIs(t, err, redlock.ErrNoValidity)
 		c.LeavesNothing(18 * time.Millisecond)
@@ -224,7 +225,7 @@ func TestReadyWaitsForAQuorum(t *testing.T) {
 		assert.ErrorContains(t, err, "redis://node0:6379: ")
 		assert.ErrorContains(t, err, "redis://node1:6379: pool: access denied: CLIENT: NOAUTH Authentication required.")
 		time.AfterFunc(time.Second, func() { c.Servers[1].RefuseWith("") })
-		took := elapsed(func() { require.NoError(t, l.Ready(ctx)) })
+		took := virtual.Elapsed(func() { require.NoError(t, l.Ready(ctx)) })
 		assert.GreaterOrEqual(t, took, time.Second)
 		assert.LessOrEqual(t, took, 2*time.Second)
 		stats := l.Stats()
@@ -246,7 +247,7 @@ func TestALockThatIsCutShortBetweenTwoRoundsIsNotTaken(t *testing.T) {
 	cut := func(t *testing.T, c *cluster, l *redlock.Locker, op string, call func(ctx context.Context) error) {
 		t.Helper()
 		c.Slow(200 * time.Microsecond)
-		c.Each(delaying(0, time.Millisecond), 2) // with all three votes, a reader has its token after one round
+		c.Each(virtual.Delaying(0, time.Millisecond), 2) // with all three votes, a reader has its token after one round
 		err := call(c.Within(300 * time.Microsecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -20,7 +21,7 @@ import (
 func (c *cluster) delayed() {
 	for i, s := range c.Servers {
 		d := time.Duration(300+100*i) * time.Microsecond
-		delaying(d, d)(s)
+		virtual.Delaying(d, d)(s)
 	}
 }
 
@@ -44,7 +45,7 @@ const (
 
 // endEvery is from one timing that is tried to the next.
 func endEvery() int {
-	if thorough() && !raced {
+	if virtual.Thorough() && !virtual.Raced {
 		return 1
 	}
 	return 3
@@ -102,7 +103,7 @@ var endings = []ending{
 	{name: "replies lost, and context", before: ofThree(func(n *fakeredis.Node) { n.LoseReplies(1) }), cut: cancels},
 	{name: "requests lost", before: ofThree(func(n *fakeredis.Node) { n.LoseRequests(1) })},
 	{name: "replies lost", before: ofThree(func(n *fakeredis.Node) { n.LoseReplies(1) })},
-	{name: "nodes silent", cut: ofThree(deafen), after: ofThree(undeaf)},
+	{name: "nodes silent", cut: ofThree(virtual.Deafen), after: ofThree(virtual.Undeaf)},
 	{name: "connections break", cut: ofThree((*fakeredis.Node).Disconnect)},
 	{name: "too little validity", opts: []redlock.LockOption{
 		redlock.WithTTL(100 * time.Millisecond), redlock.WithMinValidity(96 * time.Millisecond), redlock.WithFencing(),
@@ -113,16 +114,16 @@ var endings = []ending{
 	{name: "a durable node restarts", cut: restarts(true)},
 	{name: "a node forgets", cut: restarts(false)},
 	{name: "the old holder releases", ends: true, cut: func(a *adoption) {
-		go func() { endsOnly(a.old.Unlock(ctx)) }() // it may be adopted
+		go func() { virtual.EndsOnly(a.old.Unlock(ctx)) }() // it may be adopted
 		a.cancel()
 	}},
 	{name: "the old holder extends", ends: true, cut: func(a *adoption) {
-		go func() { endsOnly(a.old.Extend(ctx, 10*time.Second)) }() // it may be adopted
+		go func() { virtual.EndsOnly(a.old.Extend(ctx, 10*time.Second)) }() // it may be adopted
 		a.cancel()
 	}},
 	// As a renewal does. It finds the adopter's value.
 	{name: "the old holder extends, and the adopter goes on", ends: true, cut: func(a *adoption) {
-		go func() { endsOnly(a.old.Extend(ctx, 10*time.Second)) }() // it may be adopted
+		go func() { virtual.EndsOnly(a.old.Extend(ctx, 10*time.Second)) }() // it may be adopted
 	}},
 }
 
@@ -224,7 +225,7 @@ func checkAdoptionOfAdoption(t *testing.T, a *adoption, patience time.Duration, 
 	few, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if releases {
-		go func() { endsOnly(a.old.Unlock(ctx)) }() // it may be adopted
+		go func() { virtual.EndsOnly(a.old.Unlock(ctx)) }() // it may be adopted
 	}
 	swapped := slices.DeleteFunc(a.Holders("a"), func(value string) bool { return value == "" || value == a.old.Value() })
 	first := append(swapped, "no node has been asked yet")[0]
@@ -250,7 +251,7 @@ func TestAdoptTakesALockOver(t *testing.T) {
 		opts := []redlock.Option{redlock.WithTTL(3 * time.Second), redlock.WithFencing()}
 		first, second := c.Renewing(opts...), c.Renewing(opts...)
 		old := c.Lock(first, "a", redlock.WithOwner("a"))
-		settle()
+		virtual.Settle()
 		_, err := second.Adopt(ctx, "a", "wrong")
 		require.ErrorIs(t, err, redlock.ErrLost)
 		_, err = second.Adopt(ctx, "free", old.Value())
@@ -259,16 +260,16 @@ func TestAdoptTakesALockOver(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotEqual(t, old.Value(), adopted.Value())
 		assert.Greater(t, adopted.Fence(), old.Fence(), "an adopter has a token of its own")
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{adopted.Value()}, uniq(c.Holders("a")))
-		took := elapsed(func() { <-old.Done() })
+		took := virtual.Elapsed(func() { <-old.Done() })
 		assert.LessOrEqual(t, took, time.Second, "the old holder learns of it at its next round")
 		require.ErrorIs(t, old.Err(), redlock.ErrLost)
 		require.ErrorIs(t, old.Unlock(ctx), redlock.ErrLost)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, adopted.Err(), "an adopted lock is renewed")
 		require.NoError(t, adopted.Unlock(ctx))
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{""}, uniq(c.Holders("a")))
 	})
 }
@@ -279,7 +280,7 @@ func TestAnAdoptionWithAShorterTTLEndsNoKeyEarlier(t *testing.T) {
 		held := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
 		adopted, err := c.Locker().Adopt(ctx, "a", held.Value(), redlock.WithTTL(time.Second))
 		require.NoError(t, err)
-		settle()
+		virtual.Settle()
 		for _, server := range c.Servers {
 			value, left, _ := server.Get("a")
 			assert.Equal(t, adopted.Value(), value)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -53,7 +54,7 @@ func (c *cluster) chooses(of choice, l *redlock.Locker) *redlock.Lock {
 	c.T.Helper()
 	lock, err := of.try(l)
 	require.NoError(c.T, err)
-	settle()
+	virtual.Settle()
 	return lock
 }
 
@@ -135,7 +136,7 @@ func TestClientsThatReachDifferentPairsOfNodesHoldNoMoreThanTheNumber(t *testing
 				c.Servers[away].Mute(true)
 				lock, err := s.TryAcquire(ctx)
 				c.Servers[away].Mute(false)
-				settle()
+				virtual.Settle()
 				switch {
 				case err == nil:
 					held++
@@ -160,7 +161,7 @@ func TestAnotherNumberOfPermitsIsRefusedWhileOneIsHeld(t *testing.T) {
 			assert.ErrorContains(t, err, `semaphore "s" has 2 permits at a quorum of nodes, not 5`)
 		}
 		c.Unlock(lock)
-		settle()
+		virtual.Settle()
 		c.Unlock(c.permit(s)) // nobody holds one
 	})
 }
@@ -173,7 +174,7 @@ func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
 				c.numbered(permits, i)
 			}
 			s := c.permits("s", 1)
-			c.Each(delaying(time.Millisecond, 0), slow)
+			c.Each(virtual.Delaying(time.Millisecond, 0), slow)
 			_, err := s.TryAcquire(ctx)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		})
@@ -228,7 +229,7 @@ func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			assert.Equal(t, []string{"1"}, uniq(c.Holders("redquorum:permits:s")))
 			assert.Equal(t, []string{permit.Value()}, uniq(c.Holders("s#1")))
-			c.Each(kill, 0)
+			c.Each(virtual.Kill, 0)
 			time.Sleep(time.Minute)
 			assert.NoError(t, permit.Err())
 		})
@@ -285,7 +286,7 @@ func TestAChoiceIsNotTakenByWhatIsNoLock(t *testing.T) {
 		assert.Equal(t, before, l.Stats().SecondRounds)
 		fails() // others may release theirs, and this one stays
 		c.Unlock(first, second)
-		settle()
+		virtual.Settle()
 		spoil(of.names[0])
 		spoil(of.names[2])
 		fails()
@@ -313,7 +314,7 @@ func TestAWaiterForAPermitIsServedBesideWhatIsNoLock(t *testing.T) {
 		next := <-got
 		assert.Less(t, time.Since(began), 5*time.Millisecond, "handed over")
 		c.Unlock(next)
-		settle()
+		virtual.Settle()
 		for i := range c.Servers {
 			c.Do(i, "ZADD", "s#2", 1, "x")
 		}
@@ -363,7 +364,7 @@ func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.
 			c.Slow(time.Millisecond)
 			c.numbered(7, other)
 			lock := c.permit(c.permits("s", 1))
-			settle()
+			virtual.Settle()
 			got := make(chan *redlock.Lock) // in any order
 			for range 3 {
 				next := c.acquiring(c.permits("s", 1))
@@ -433,7 +434,7 @@ func TestALateRefusalMeetsAChoiceThatIsGivenUp(t *testing.T) {
 		c.Set("b", "somebody", time.Hour, 2)
 		l := c.Locker(redlock.WithDrift(0, 0))
 		attempts := 100
-		if raced {
+		if virtual.Raced {
 			attempts = 3000
 		}
 		for range attempts {
@@ -449,18 +450,18 @@ func TestWhatAnEarlierRoundWasGivenIsGivenBackWhereTheLastOneFailed(t *testing.T
 		c.Set("a", "somebody", time.Minute, 1, 2, 3)
 		c.Set("b", "somebody", time.Minute, 3)
 		l := c.Locker()
-		c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), 1, 2)
+		c.Each(virtual.Delaying(5*time.Millisecond, 5*time.Millisecond), 1, 2)
 		time.AfterFunc(3*time.Millisecond, c.Servers[0].Kill)
 		lock, err := l.TryLockAny(ctx, []string{"a", "b"}, redlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
 		require.Equal(t, "b", lock.Name())
 		value, _, _ := c.Servers[0].Get("a")
 		require.Equal(t, lock.Value(), value)
-		settle()
+		virtual.Settle()
 		require.NoError(t, lock.Unlock(ctx))
 		c.Servers[0].Restart(true)
 		time.Sleep(2 * time.Second)
-		settle()
+		virtual.Settle()
 		value, _, _ = c.Servers[0].Get("a")
 		assert.Empty(t, value, "given back")
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -130,7 +131,7 @@ func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
-		c.Each(kill, 3, 4)
+		c.Each(virtual.Kill, 3, 4)
 		time.Sleep(time.Minute)
 		c.Unlock(c.Lock(l, "a"))
 	})
@@ -144,7 +145,7 @@ func TestAConflictDoesNotEndWhileTheOtherClusterIsSlow(t *testing.T) {
 		c.founded(3, 5)
 		c.Each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
-		c.Each(delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
+		c.Each(virtual.Delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
 		for range 1000 {
 			_, err := l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -253,10 +254,10 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 		require.ErrorContains(t, l.Stats().Nodes[3].Barred, "it was not added")
 	})
 	runCluster(t, "none known", 3, 0, func(t *testing.T, c *cluster) {
-		c.Each(kill, 1, 2)
+		c.Each(virtual.Kill, 1, 2)
 		l := c.among([]int{0, 1, 2})
 		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), "redis://typo:6379"))
-		c.Each(restart, 1, 2)
+		c.Each(virtual.Restart, 1, 2)
 		time.Sleep(8 * maxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false))
 	})
@@ -266,7 +267,7 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 func TestALossThatANodesTwinKnewIsNotCountedLater(t *testing.T) {
 	inCluster(t, 1, 0, func(t *testing.T, c *cluster) {
 		l := c.LockerOf([]string{endpoint(0), "redis://alias:6379"}, c.aliased(0, 0), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
-		settle()
+		virtual.Settle()
 		c.Unlock(c.Lock(l, "x"))
 		c.Servers[0].FlushAll()
 		time.Sleep(5 * maxTTL)
@@ -289,7 +290,7 @@ func TestWhatNoTimeChangesIsNamed(t *testing.T) {
 		assert.ErrorContains(t, why, "may not read or write redquorum:memory")
 	})
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Each(forbidding(membersKey), 0)
+		c.Each(forbidding(pipeline.RegisterKey), 0)
 		l := c.among([]int{0, 1, 2})
 		time.Sleep(3 * maxTTL)
 		assert.ErrorContains(t, l.Stats().Nodes[0].Barred, "may not read or write redquorum:members")

@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -99,7 +100,7 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 		time.Sleep(maxTTL + time.Second)
 		lock := c.Lock(holder, "a")
 		next := c.Waiting(waiter, "a")
-		took := elapsed(func() {
+		took := virtual.Elapsed(func() {
 			for k, change := range []change{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
 				c.change(operator, change)
 				m, err := admin.Of(operator).Cluster().Members(ctx)
@@ -201,7 +202,7 @@ func (c *cluster) dying(change change, one bool) {
 	for i, server := range c.Servers {
 		server.OnChange(func(change fakeredis.Change) {
 			lines := strings.Split(change.New, "\n")
-			if change.Key != membersKey || len(lines) < 4 {
+			if change.Key != pipeline.RegisterKey || len(lines) < 4 {
 				return
 			}
 			if lines[3] != "-" && accepted.Add(1) == 2 {
@@ -225,14 +226,14 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		operator := c.among([]int{0, 1, 2})
 		time.Sleep(maxTTL + time.Second)
-		c.Each(delaying(20*time.Millisecond, 0), 1, 2)
+		c.Each(virtual.Delaying(20*time.Millisecond, 0), 1, 2)
 		var accepted [3]atomic.Bool
 		var lost atomic.Bool
 		for i, server := range c.Servers[:3] {
 			server.OnChange(func(change fakeredis.Change) {
 				lines := strings.Split(change.New, "\n")
 				switch {
-				case change.Key == membersKey && strings.HasPrefix(lines[1], "1.") && lines[3] != "-":
+				case change.Key == pipeline.RegisterKey && strings.HasPrefix(lines[1], "1.") && lines[3] != "-":
 					accepted[i].Store(true)
 					if i == 0 && !lost.Swap(true) {
 						time.AfterFunc(time.Millisecond, func() { c.Each((*fakeredis.Node).Disconnect, 1, 2) })
@@ -381,7 +382,7 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 		time.Sleep(time.Second)
 		again, cancel := context.WithTimeout(ctx, 2*maxTTL)
 		defer cancel()
-		endsOnly(add(3)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), again))
+		virtual.EndsOnly(add(3)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), again))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -404,7 +405,7 @@ func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 		c.Servers[3].Kill()
 		c.change(l, remove(3))
 		time.Sleep(2 * maxTTL)
-		ofRegister := func(args []string) bool { return slices.Contains(args, membersKey) }
+		ofRegister := func(args []string) bool { return slices.Contains(args, pipeline.RegisterKey) }
 		before := c.Count(ofRegister)
 		time.Sleep(time.Minute)
 		assert.Equal(t, before, c.Count(ofRegister))
@@ -485,9 +486,9 @@ func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 		assert.Equal(t, 3, c.told(2))
 		c.Unlock(c.Lock(l, "a", longer))
 		for _, later := range []int{0, 1, 2} { // a client that begins now needs all, and waits for the last one
-			c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), later)
+			c.Each(virtual.Delaying(5*time.Millisecond, 5*time.Millisecond), later)
 			c.Unlock(c.Lock(list(later, (later+1)%3, (later+2)%3), "a", longer))
-			c.Each(delaying(0, 0), later)
+			c.Each(virtual.Delaying(0, 0), later)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -29,7 +30,7 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 	},
 	"Add": func(l *redlock.Locker, ctx context.Context) error { return add(3)(admin.Of(l).Cluster(), ctx) },
 	"Remove": func(l *redlock.Locker, ctx context.Context) error {
-		return admin.Of(l).Cluster().Remove(ctx, memberID("node0:6379"))
+		return admin.Of(l).Cluster().Remove(ctx, virtual.MemberID("node0:6379"))
 	},
 	"SetMaxTTL": func(l *redlock.Locker, ctx context.Context) error {
 		return admin.Of(l).Cluster().SetMaxTTL(ctx, 2*maxTTL)
@@ -61,11 +62,11 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 
 // What may be wrong with masters while they are asked.
 var wrongs = map[string]func(*cluster){
-	"one silent": func(c *cluster) { c.Each(stop, 2) },
-	"all silent": func(c *cluster) { c.Each(stop) },
+	"one silent": func(c *cluster) { c.Each(virtual.Stop, 2) },
+	"all silent": func(c *cluster) { c.Each(virtual.Stop) },
 	"all slow":   func(c *cluster) { c.Slow(700 * time.Millisecond) },
-	"one down":   func(c *cluster) { c.Each(kill, 2); time.Sleep(time.Second) },
-	"all down":   func(c *cluster) { c.Each(kill); time.Sleep(time.Second) },
+	"one down":   func(c *cluster) { c.Each(virtual.Kill, 2); time.Sleep(time.Second) },
+	"all down":   func(c *cluster) { c.Each(virtual.Kill); time.Sleep(time.Second) },
 }
 
 // eachOperation runs a test for each call and each state of three masters; a spare one may be
@@ -79,7 +80,7 @@ func eachOperation(t *testing.T, test func(c *cluster, l *redlock.Locker, call f
 				time.Sleep(3 * maxTTL) // changes need not wait
 				wrong(c)
 				test(c, l, func(ctx context.Context) error { return operation(l, ctx) })
-				c.Each(resume)
+				c.Each(virtual.Resume)
 			})
 		}
 	}
@@ -128,7 +129,7 @@ func TestAnOperationEndsWithItsLocker(t *testing.T) {
 // places returns the markers and registers of all masters.
 func (c *cluster) places() (texts []string) {
 	for _, server := range c.Servers {
-		for _, key := range []string{pipeline.MemoryKey, membersKey} {
+		for _, key := range []string{pipeline.MemoryKey, pipeline.RegisterKey} {
 			text, _, _ := server.Get(key)
 			texts = append(texts, text)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -36,16 +37,16 @@ func (c *cluster) tell(list string, which ...int) {
 		c.Admit(i, maxTTL)
 		marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 		c.Do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, "1.first", version, 1))
-		c.Do(i, "SET", membersKey, fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.Clock.Wall().UnixMilli(), list))
+		c.Do(i, "SET", pipeline.RegisterKey, fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.Clock.Wall().UnixMilli(), list))
 	}
 }
 
 // accept makes members accept a list under a ballot that is over.
 func (c *cluster) accept(list string, which ...int) {
 	for _, i := range which {
-		text, _, _ := c.Servers[i].Get(membersKey)
+		text, _, _ := c.Servers[i].Get(pipeline.RegisterKey)
 		lines := strings.Split(text, "\n")
-		c.Do(i, "SET", membersKey, strings.Join([]string{lines[0], lines[1], "1.ballot 1", "1.ballot " + list, "learned"}, "\n"))
+		c.Do(i, "SET", pipeline.RegisterKey, strings.Join([]string{lines[0], lines[1], "1.ballot 1", "1.ballot " + list, "learned"}, "\n"))
 	}
 }
 
@@ -103,7 +104,7 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 		var promised atomic.Int32
 		for _, server := range c.Servers[:3] {
 			server.OnChange(func(change fakeredis.Change) {
-				if change.Key != membersKey || strings.Contains(change.New, "\n1.ballot 1\n") || promised.Add(1) != 3 {
+				if change.Key != pipeline.RegisterKey || strings.Contains(change.New, "\n1.ballot 1\n") || promised.Add(1) != 3 {
 					return
 				}
 				time.AfterFunc(time.Millisecond, func() { c.tell(since, 1, 2, 5) })
@@ -257,11 +258,11 @@ func TestAServerThatIsListedTwiceForgetsOnce(t *testing.T) {
 			redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
 		require.NoError(t, err)
 		defer l.Close()
-		settle()
+		virtual.Settle()
 		lock := c.Lock(l, "a")
 		c.Servers[0].Restart(false)
 		time.Sleep(time.Second)
-		settle()
+		virtual.Settle()
 		require.NoError(t, lock.Err(), "two of three still have it")
 		require.NoError(t, lock.Verify(ctx))
 	})
@@ -275,7 +276,7 @@ func TestAMasterThatIsNoMemberForgetsNothing(t *testing.T) {
 		c.Servers[0].Restart(false)
 		c.Servers[3].Restart(false)
 		time.Sleep(time.Second)
-		settle()
+		virtual.Settle()
 		require.NoError(t, lock.Err(), "two of three still have it")
 		require.NoError(t, lock.Verify(ctx))
 	})

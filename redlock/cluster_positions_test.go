@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -80,7 +81,7 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			c.change(operator, remove(3))
 			time.Sleep(maxTTL / 2)
 			c.Unlock(lock)
-			settle()
+			virtual.Settle()
 			assert.Empty(t, c.Holders("a")[3], "it got the release")
 			time.Sleep(maxTTL)
 			assert.Zero(t, c.Servers[3].Connections())
@@ -92,7 +93,7 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			connected()
 			c.Servers[0].Kill()
-			settle()
+			virtual.Settle()
 			c.Unlock(c.Lock(l, "a")) // three of four
 		})
 	}
@@ -137,7 +138,7 @@ func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
 		c.Servers[3].Kill()
 		c.change(l, remove(3))
 		c.Unlock(lock)
-		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
+		assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }))
 	})
 }
 
@@ -159,7 +160,7 @@ func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 		c.change(operator, add(3))
 		time.Sleep(5 * time.Second)
 		c.Servers[0].Kill()
-		settle()
+		virtual.Settle()
 		c.Unlock(c.Lock(l, "a"))
 	})
 }
@@ -173,7 +174,7 @@ func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 		require.NoError(t, err)
 		c.change(l, add(1))
 		require.NoError(t, l.Close())
-		settle()
+		virtual.Settle()
 		assert.Zero(t, c.Servers[1].Connections())
 		assert.NotZero(t, c.Servers[0].Connections())
 		require.NoError(t, node.Close())
@@ -209,9 +210,9 @@ func TestALockIsReleasedAfterAMemberWasAdded(t *testing.T) {
 		time.Sleep(2 * maxTTL)
 		c.Set("a", "somebody", time.Hour, 2)
 		lock := c.Lock(l, "a")
-		settle()
+		virtual.Settle()
 		c.change(l, add(3))
-		settle()
+		virtual.Settle()
 		require.Positive(t, lock.Remaining())
 		require.NoError(t, lock.Unlock(ctx))
 		require.Equal(t, []string{"", "", "somebody", ""}, c.Holders("a"))

@@ -15,6 +15,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -39,7 +40,7 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 			require.NoError(t, err)
 			c.Each((*fakeredis.Node).Save)
 			c.Lock(l, "held")
-			settle()
+			virtual.Settle()
 			c.Each(forget.how, forget.masters...)
 			for _, i := range forget.masters {
 				assert.Empty(t, c.Holders("held")[i], "it has forgotten")
@@ -84,12 +85,12 @@ func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
 func (c *cluster) backup(i int, whole bool) (restore func()) {
 	c.T.Helper()
 	marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
-	register, _, _ := c.Servers[i].Get(membersKey)
+	register, _, _ := c.Servers[i].Get(pipeline.RegisterKey)
 	return func() {
 		c.Do(i, "FLUSHALL")
 		c.Do(i, "SET", pipeline.MemoryKey, marker)
 		if whole {
-			c.Do(i, "SET", membersKey, register)
+			c.Do(i, "SET", pipeline.RegisterKey, register)
 		}
 	}
 }
@@ -133,7 +134,7 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 					require.NoError(t, l.Stats().Nodes[2].Barred)
 				}
 				second := c.Lock(fresh, "a")
-				settle()
+				virtual.Settle()
 				assert.NotEmpty(t, c.Holders("a")[2])
 				c.Unlock(second)
 			})
@@ -145,14 +146,14 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		first := c.among([]int{0, 1, 2})
-		c.Each(restart, 0)
+		c.Each(virtual.Restart, 0)
 		alone := c.among([]int{0}, redlock.WithoutDiscovery())
 		time.Sleep(2 * maxTTL)
 		c.NoQuorum(alone)
 		assert.Equal(t, []string{"0", "1", "2"}, c.members(first))
 	})
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) { // there is nobody who knew it
-		c.Each(restart, 0)
+		c.Each(virtual.Restart, 0)
 		alone := c.among([]int{0})
 		time.Sleep(2 * maxTTL)
 		_, err := alone.TryLock(ctx, "a")
@@ -169,12 +170,12 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 		for i := range c.Servers {
 			node, err := pool.NewNode(endpoint(i), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 			require.NoError(t, err)
-			t.Cleanup(func() { endsOnly(node.Close()) })
+			t.Cleanup(func() { virtual.EndsOnly(node.Close()) })
 			nodes = append(nodes, node)
 		}
 		both, err := redlock.NewFromNodes(nodes, redlock.WithMaxTTL(maxTTL)) // it keeps its nodes
 		require.NoError(t, err)
-		t.Cleanup(func() { endsOnly(both.Close()) })
+		t.Cleanup(func() { virtual.EndsOnly(both.Close()) })
 		l := c.among([]int{1})
 		c.change(c.among([]int{0, 1}), remove(0))
 		time.Sleep(time.Second)
@@ -191,7 +192,7 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 			dying := c.among([]int{0, 1, 2})
 			require.Error(t, add(3)(admin.Of(dying).Cluster(), c.Within(time.Second)), "it waits")
 			require.NoError(t, dying.Close())
-			c.Each(restart, 0, 1, 2)
+			c.Each(virtual.Restart, 0, 1, 2)
 			list := []int{0, 1, 2, 3}
 			if later {
 				list = list[:3]
@@ -240,7 +241,7 @@ func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		slept, l, wake := c.replaced()
-		c.Each(restart, 0)
+		c.Each(virtual.Restart, 0)
 		wake()
 		time.Sleep(3 * maxTTL)
 		lock := c.Lock(l, "a")
@@ -319,7 +320,7 @@ func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.Servers.Dial(ctx, network, strings.NewReplacer("other1", "node1", "other", "node0", "third", "node0").Replace(address))
 		})))...)
-	settle()
+	virtual.Settle()
 	return l
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -35,7 +36,7 @@ func TestMembersAreLookedAfterWhateverTheRoundTrip(t *testing.T) {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			inYoungBubble(t, test.masters+1, func(t *testing.T, c *cluster) {
 				for i := range test.slow {
-					delaying(test.roundTrip/2, test.roundTrip/2)(c.Servers[i])
+					virtual.Delaying(test.roundTrip/2, test.roundTrip/2)(c.Servers[i])
 				}
 				made := func() *redlock.Locker { // locks end with the node timeout: it is below some round trips
 					return c.LockerOf(c.Servers.Endpoints()[:test.masters],

@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -40,7 +41,7 @@ func (c *cluster) founded(first, before int) {
 		c.Servers = all[:before]
 		c.Admit(i, maxTTL)
 		c.Servers = all
-		for _, key := range []string{pipeline.MemoryKey, membersKey} { // of those before first, none is a member
+		for _, key := range []string{pipeline.MemoryKey, pipeline.RegisterKey} { // of those before first, none is a member
 			text, _, _ := c.Servers[i].Get(key)
 			for other := range first {
 				text = strings.Replace(text, fmt.Sprintf(" redis://node%d:6379=redis://node%[1]d:6379", other), "", 1)
@@ -103,9 +104,9 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 			runCluster(t, fmt.Sprintf("%s/discovery %v", name, discovery), members, 5-members, func(t *testing.T, c *cluster) {
 				time.Sleep(20 * time.Second) // the spare masters are old enough for anything
 				first, second := c.among(all), c.among(list, discovering(discovery)...)
-				c.Each(mute, all[:members/2]...)
+				c.Each(virtual.Mute, all[:members/2]...)
 				lock := c.Lock(first, "a")
-				c.Each(unmute)
+				c.Each(virtual.Unmute)
 				time.Sleep(3 * time.Second)
 				_, err := second.TryLock(ctx, "a")
 				require.Error(t, err, "two holders")
@@ -118,7 +119,7 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 				require.NoError(t, ready)
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				c.Unlock(lock)
-				settle()
+				virtual.Settle()
 				c.Unlock(c.Lock(second, "a"))
 			})
 		}
@@ -128,7 +129,7 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 // By its list, the other client would have a quorum beside the holder's.
 func TestOneMasterThatForbidsItsListDoesNotMakeTheListCount(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
-		c.Each(forbidding(membersKey), 0)
+		c.Each(forbidding(pipeline.RegisterKey), 0)
 		holder, other := c.among([]int{0, 1, 2}), c.among([]int{0, 3, 4})
 		time.Sleep(2 * maxTTL) // the spare masters remember then
 		c.Servers[0].Mute(true)
@@ -143,7 +144,7 @@ func TestOneMasterThatForbidsItsListDoesNotMakeTheListCount(t *testing.T) {
 
 func TestWhoMayNotReadTheListOfMembersCountsByItsOwn(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		c.Each(forbidding(membersKey), 0, 1)
+		c.Each(forbidding(pipeline.RegisterKey), 0, 1)
 		c.Servers[2].Kill()
 		l := c.among([]int{0, 1, 2})
 		c.Unlock(c.Lock(l, "a"))
@@ -162,17 +163,17 @@ func TestAStaleListFollowsTheMembers(t *testing.T) {
 			stale := c.among([]int{0, 1, 2}, discovering(discovery)...)
 			c.Unlock(c.Lock(stale, "a"))
 			require.NoError(t, admin.Of(operator).Cluster().Add(c.Within(time.Minute), endpoint(3)))
-			require.NoError(t, admin.Of(operator).Cluster().Remove(c.Within(time.Minute), memberID("node0:6379")))
+			require.NoError(t, admin.Of(operator).Cluster().Remove(c.Within(time.Minute), virtual.MemberID("node0:6379")))
 			assert.Equal(t, []string{"1", "2", "3"}, c.members(operator))
 			time.Sleep(5 * time.Second)
 			lock := c.Lock(stale, "a")
-			settle()
+			virtual.Settle()
 			assert.Equal(t, discovery, c.Holders("a")[3] == lock.Value())
 			assert.Empty(t, c.Holders("a")[0], "no member is asked no more")
 			require.ErrorIs(t, stale.Stats().Nodes[0].Barred, redlock.ErrNotMember)
 			c.Unlock(lock)
 			c.Servers[1].Kill()
-			settle()
+			virtual.Settle()
 			lock, err := stale.TryLock(ctx, "a")
 			if !discovery {
 				require.ErrorIs(t, err, redlock.ErrNoQuorum, "the list has one member that is up")
@@ -198,8 +199,8 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 		other := c.among([]int{0, 1, 3})
 		time.Sleep(2 * maxTTL)
 		require.ErrorIs(t, other.Stats().Nodes[2].Barred, redlock.ErrNotMember, "it is not the one that is missing")
-		c.Each(kill, 0, 1)
-		settle()
+		c.Each(virtual.Kill, 0, 1)
+		virtual.Settle()
 		c.NoQuorum(l, redlock.ErrNotMember, redlock.ErrOtherCluster)
 		err := admin.Of(l).Cluster().Add(c.Within(time.Minute), endpoint(5))
 		require.ErrorContains(t, err, "no majority of the members of a cluster answers")
@@ -212,16 +213,16 @@ func TestTheClusterThatAnswersFirstIsNotTaken(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		c.founded(3, 6)
 		for _, late := range [][]int{{4, 5}, {1, 2}} {
-			c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), late...)
+			c.Each(virtual.Delaying(5*time.Millisecond, 5*time.Millisecond), late...)
 			_, err := c.among([]int{0, 1, 2, 3, 4, 5}).TryLock(ctx, "a")
 			require.Error(t, err)
-			c.Each(delaying(0, 0), late...)
-			c.Each(mute, late...)
+			c.Each(virtual.Delaying(0, 0), late...)
+			c.Each(virtual.Mute, late...)
 			l := c.among([]int{0, 1, 2, 3, 4, 5})
 			time.Sleep(time.Second)
 			_, err = l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "whoever reaches those that are away may count by the other cluster")
-			c.Each(unmute)
+			c.Each(virtual.Unmute)
 		}
 	})
 }
@@ -244,7 +245,7 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		l = c.among(both, redlock.WithCluster("D"))
 		assert.Equal(t, []string{"3", "4", "5"}, c.members(l))
 		lock := c.Lock(l, "a")
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{"", "", ""}, c.Holders("a")[:3])
 		c.Unlock(lock)
 		l = c.among(both)
@@ -262,21 +263,21 @@ func TestAServerThatWasUsedAloneGrantsNothingBesideMembers(t *testing.T) {
 		c.founded(5, 6)
 		c.Unlock(c.Lock(c.among([]int{5}), "a"))
 		held := c.Lock(c.among([]int{0, 1, 2, 3, 4}), "a")
-		settle()
+		virtual.Settle()
 		for _, list := range [][]int{{5, 0}, {0, 5}, {5, 0, 1}} {
 			l := c.among(list)
 			_, err := l.TryLock(ctx, "a")
 			require.Error(t, err)
-			settle()
+			virtual.Settle()
 			_, err = l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 			require.ErrorContains(t, err, "two clusters, C and D")
 		}
-		c.Each(mute, 0)
+		c.Each(virtual.Mute, 0)
 		l := c.among([]int{5, 0})
 		_, err := l.TryLock(c.Within(5*time.Second), "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the other one may be of another cluster")
-		c.Each(unmute, 0)
+		c.Each(virtual.Unmute, 0)
 		c.Unlock(held)
 	})
 }
@@ -374,7 +375,7 @@ func (c *cluster) countingRosters() map[string][]string {
 	named, rosters := map[string]int{}, map[string][]string{}
 	for _, server := range c.Servers {
 		marker, _, _ := server.Get(pipeline.MemoryKey)
-		register, _, _ := server.Get(membersKey)
+		register, _, _ := server.Get(pipeline.RegisterKey)
 		lines := strings.Split(register, "\n")
 		if len(lines) < 2 || strings.Contains(marker, " joined=") || !strings.HasPrefix(marker, "active ") {
 			continue

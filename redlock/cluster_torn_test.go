@@ -17,14 +17,17 @@ import (
 
 // tears are ways for a member to have its marker, and not what its marker was written with.
 var tears = map[string]func(c *cluster, i int){
-	"no list":           func(c *cluster, i int) { c.Do(i, "DEL", membersKey) },
-	"another list":      func(c *cluster, i int) { c.edit(i, membersKey, "\n1.first ", "\n1.other ") },
-	"of another":        func(c *cluster, i int) { c.edit(i, membersKey, " C ", " D ") },
-	"an older marker":   func(c *cluster, i int) { c.edit(i, membersKey, "\n1.first ", "\n2.later ") },
-	"a part of a list":  func(c *cluster, i int) { c.Do(i, "SET", membersKey, "1700000000000\n1.first") },
-	"something else":    func(c *cluster, i int) { c.Do(i, "SET", membersKey, "hello") },
-	"of another type":   func(c *cluster, i int) { c.Do(i, "DEL", membersKey); c.Do(i, "ZADD", membersKey, 1, "x") },
-	"no list, restarts": func(c *cluster, i int) { c.Do(i, "DEL", membersKey); c.Servers[i].Restart(true) },
+	"no list":          func(c *cluster, i int) { c.Do(i, "DEL", pipeline.RegisterKey) },
+	"another list":     func(c *cluster, i int) { c.edit(i, pipeline.RegisterKey, "\n1.first ", "\n1.other ") },
+	"of another":       func(c *cluster, i int) { c.edit(i, pipeline.RegisterKey, " C ", " D ") },
+	"an older marker":  func(c *cluster, i int) { c.edit(i, pipeline.RegisterKey, "\n1.first ", "\n2.later ") },
+	"a part of a list": func(c *cluster, i int) { c.Do(i, "SET", pipeline.RegisterKey, "1700000000000\n1.first") },
+	"something else":   func(c *cluster, i int) { c.Do(i, "SET", pipeline.RegisterKey, "hello") },
+	"of another type": func(c *cluster, i int) {
+		c.Do(i, "DEL", pipeline.RegisterKey)
+		c.Do(i, "ZADD", pipeline.RegisterKey, 1, "x")
+	},
+	"no list, restarts": func(c *cluster, i int) { c.Do(i, "DEL", pipeline.RegisterKey); c.Servers[i].Restart(true) },
 }
 
 // edit changes a text at a master, as another one would have it.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -41,7 +42,7 @@ func TestHooksReportEventsInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "a"))
 		<-again.Done()
-		settle() // wait until the lock is undone
+		virtual.Settle() // wait until the lock is undone
 		c.Servers[0].Kill()
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())
@@ -62,11 +63,11 @@ func (d *diary) toldOfNodes() redlock.Option {
 func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		var d diary
-		c.Each(kill)
+		c.Each(virtual.Kill)
 		c.Connecting(d.toldOfNodes())
 		time.Sleep(time.Second)
 		assert.ElementsMatch(t, []string{endpoint(0) + " false", endpoint(1) + " false", endpoint(2) + " false"}, d.take())
-		c.Each(restart)
+		c.Each(virtual.Restart)
 		time.Sleep(2 * time.Minute)
 		assert.Subset(t, d.take(), []string{endpoint(0) + " true", endpoint(1) + " true", endpoint(2) + " true"})
 	})
@@ -103,7 +104,7 @@ func TestAHookThatHangsBlocksNothing(t *testing.T) {
 		c.Instantly()
 		release := make(chan struct{})
 		l := c.Renewing(redlock.WithHooks(redlock.Hooks{Acquired: func(*redlock.Lock) { <-release }}))
-		took := elapsed(func() {
+		took := virtual.Elapsed(func() {
 			for range 5000 {
 				c.Unlock(c.Lock(l, "a"))
 			}
@@ -176,7 +177,7 @@ func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 		require.NoError(t, lock.Unlock(ctx))
 		assert.Equal(t, []string{acquire + ": true", "job > extend " + k.name + ": true", release + ": true"}, r.take())
 
-		settle()
+		virtual.Settle()
 		held := c.allOf(k, c.Locker())
 		_, err = k.try(ctx, l)
 		require.ErrorIs(t, err, redlock.ErrTaken)
@@ -212,7 +213,7 @@ func TestHooksKnowACallForSeveralNamesByTheFirst(t *testing.T) {
 	note := func(name string, _ error) { mu.Lock(); names[name]++; mu.Unlock() }
 	hooks := redlock.WithHooks(redlock.Hooks{Failed: note, Refused: note})
 	told := func() map[string]int {
-		settle()
+		virtual.Settle()
 		mu.Lock()
 		defer mu.Unlock()
 		return names
@@ -255,7 +256,7 @@ func TestAWaitIsToldBeforeTheEndOfItsLock(t *testing.T) {
 			l := c.Locker(redlock.WithHooks(hooks))
 			held, err := c.Locker().TryLockAll(ctx, names)
 			assert.NoError(t, err)
-			got := c.Queued(func() (*redlock.Lock, error) { return l.LockAny(c.Within(patience), names) })
+			got := c.Queued(func() (*redlock.Lock, error) { return l.LockAny(c.Within(virtual.Patience), names) })
 			c.Unlock(held)
 			name := (<-got).Name()
 			assert.Equal(t, []string{"waiting n0", "acquired " + name, "waited " + name, "released " + name}, d.take())
@@ -296,7 +297,7 @@ func TestHooksAndStatsTellEveryRoundOfAWaiter(t *testing.T) {
 			}
 			_, err := wait(c.Within(2*time.Second), l)
 			require.ErrorIs(t, err, redlock.ErrTaken)
-			settle()
+			virtual.Settle()
 			rounds := min(asked[0].Load(), asked[1].Load(), asked[2].Load())
 			require.Greater(t, rounds, int64(2))
 			assert.InDelta(t, rounds, told.Load(), 1, "the last was cut short")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -38,7 +39,7 @@ func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(time.Minute))
 		began := time.Now()
-		c.Each(deafen) // the nodes take the new TTL, but the holder is not told
+		c.Each(virtual.Deafen) // the nodes take the new TTL, but the holder is not told
 		require.ErrorIs(t, lock.Extend(ctx, 2*time.Second), redlock.ErrNoQuorum)
 		require.NoError(t, lock.Err())
 		<-lock.Done()
@@ -49,16 +50,16 @@ func TestShorterTTLShortensTheValidityWhateverBecomesOfTheRound(t *testing.T) {
 func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
-		c.Each(stop, 0, 1, 2)
+		c.Each(virtual.Stop, 0, 1, 2)
 		left := lock.Remaining()
-		took := elapsed(func() { require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum) })
+		took := virtual.Elapsed(func() { require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrNoQuorum) })
 		require.NoError(t, lock.Err())
 		assert.Equal(t, left-took, lock.Remaining())
 		time.Sleep(time.Second)
-		c.Each(resume, 0, 1, 2)
+		c.Each(virtual.Resume, 0, 1, 2)
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 
-		c.Each(stop, 0, 1, 2)
+		c.Each(virtual.Stop, 0, 1, 2)
 		bounded := c.Within(time.Millisecond)
 		err := lock.Extend(bounded, 10*time.Second)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -67,7 +68,7 @@ func TestAnExtensionWithoutRepliesNeitherRenewsNorLosesTheLock(t *testing.T) {
 		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded)
 		require.NoError(t, lock.Err())
 
-		c.Each(resume, 0, 1, 2)
+		c.Each(virtual.Resume, 0, 1, 2)
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 		require.ErrorIs(t, lock.Extend(bounded, 10*time.Second), context.DeadlineExceeded, "also when no other is under way")
 	})
@@ -77,7 +78,7 @@ func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.Lock(c.Locker(redlock.WithNodeTimeout(time.Second)), "a", redlock.WithTTL(time.Second))
 		time.Sleep(lock.Remaining() - time.Millisecond)
-		c.Each(delaying(0, 2*time.Millisecond)) // the nodes grant in time, but their replies are late
+		c.Each(virtual.Delaying(0, 2*time.Millisecond)) // the nodes grant in time, but their replies are late
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
 		c.LeavesNothing(time.Second) // what the nodes granted to a lost lock is undone
 	})
@@ -88,7 +89,7 @@ func TestExpiredLockIsNeverBroughtBack(t *testing.T) {
 func TestAnExtensionThatIsAnsweredAfterASuspendDoesNotBringTheLockBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.Lock(c.Locker(), "a", redlock.WithTTL(time.Second))
-		c.Each(delaying(0, 10*time.Millisecond))
+		c.Each(virtual.Delaying(0, 10*time.Millisecond))
 		time.AfterFunc(5*time.Millisecond, func() { c.Clock.Suspend(2 * time.Second) })
 		require.ErrorIs(t, lock.Extend(ctx, 10*time.Second), redlock.ErrLost)
 		assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
@@ -141,7 +142,7 @@ func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker(redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(time.Second))
 		c.Set("a", "earlier", 100*time.Millisecond, 2)
-		c.Each(delaying(0, 300*time.Millisecond), 2)
+		c.Each(virtual.Delaying(0, 300*time.Millisecond), 2)
 		lock := c.Lock(l, "a")
 		time.Sleep(150 * time.Millisecond)
 		require.NoError(t, lock.Extend(ctx, time.Minute))
@@ -162,7 +163,7 @@ func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
 			l, other := c.Locker(), c.Locker()
 			lock := c.Lock(l, "a")
-			settle()
+			virtual.Settle()
 			done := lock.Done()
 			c.Each(func(n *fakeredis.Node) {
 				n.OnChange(func(fakeredis.Change) {
@@ -173,7 +174,7 @@ func TestALockEndsBeforeItsReleaseIsSentAlsoWhileItIsExtended(t *testing.T) {
 					}
 				})
 			})
-			c.Each(delaying(0, 10*time.Millisecond)) // of the reply to Extend
+			c.Each(virtual.Delaying(0, 10*time.Millisecond)) // of the reply to Extend
 			extended := c.Ending(func() error { return lock.Extend(ctx, 10*time.Second) })
 			synctest.Wait()
 			c.Instantly()
@@ -246,7 +247,7 @@ func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	refuse := func(n *fakeredis.Node) { n.RefuseWith("LOADING as after a restart", "EVALSHA") }
 	accept := func(n *fakeredis.Node) { n.RefuseWith("") }
-	for _, away := range []absence{{"mute", mute, unmute}, {"loading", refuse, accept}} {
+	for _, away := range []absence{{"mute", virtual.Mute, virtual.Unmute}, {"loading", refuse, accept}} {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
 			lock := c.Lock(c.Renewing(redlock.WithTTL(2*time.Second)), "a")
 			time.Sleep(5 * time.Second)
@@ -265,7 +266,7 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 
 func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Each(delaying(0, 40*time.Millisecond))
+		c.Each(virtual.Delaying(0, 40*time.Millisecond))
 		l := c.Renewing(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(200*time.Millisecond))
 		time.Sleep(time.Second)
 		lock := c.Lock(l, "a")
@@ -307,14 +308,14 @@ func TestMaxHoldEndsALockWithACauseOfItsOwn(t *testing.T) {
 func TestWhatARenewalWroteForALostLockIsUndone(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		lock := c.Lock(c.Renewing(redlock.WithTTL(20*time.Second)), "a")
-		c.Each(kill, 0, 1, 2)
+		c.Each(virtual.Kill, 0, 1, 2)
 		<-lock.Done()
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{lock.Value(), lock.Value()}, c.Holders("a")[3:], "it stays while the other nodes may keep it")
 		time.Sleep(202 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, []string{"", ""}, c.Holders("a")[3:])
-		c.Each(restart, 0, 1, 2)
+		c.Each(virtual.Restart, 0, 1, 2)
 		c.LeavesNothing(time.Second)
 	})
 }

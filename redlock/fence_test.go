@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -49,7 +50,7 @@ func (c *cluster) fenced(l *redlock.Locker, last int64) int64 {
 	lock := c.Lock(l, "a")
 	require.Greater(c.T, lock.Fence(), last)
 	c.Unlock(lock)
-	settle()
+	virtual.Settle()
 	return lock.Fence()
 }
 
@@ -70,7 +71,7 @@ func (c *cluster) knowOf(k kind, l *redlock.Locker) {
 // timed acquires a lock of a kind, and returns how long that takes.
 func (c *cluster) timed(k kind, l *redlock.Locker) (lock *redlock.Lock, took time.Duration) {
 	c.T.Helper()
-	took = elapsed(func() {
+	took = virtual.Elapsed(func() {
 		var err error
 		lock, err = k.try(ctx, l)
 		require.NoError(c.T, err)
@@ -99,7 +100,7 @@ func TestAFencingTokenIsTheTimeAndCostsNoRoundTrip(t *testing.T) {
 	})
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		assert.Zero(t, c.Lock(c.Locker(), "a").Fence(), "without fencing")
-		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey, membersKey}, c.Servers[0].Keys())
+		assert.ElementsMatch(t, []string{"a", pipeline.MemoryKey, pipeline.RegisterKey}, c.Servers[0].Keys())
 	})
 }
 
@@ -132,7 +133,7 @@ func TestACounterThatIsAheadTakesOneMoreRound(t *testing.T) {
 			token = ahead // readers may have equal tokens
 		}
 		assert.Equal(t, token, lock.Fence())
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []int64{token, token}, c.fences(k.name)[:2])
 		assert.EqualValues(t, 1, l.Stats().SecondRounds)
 	})
@@ -157,7 +158,7 @@ func TestANumberThatIsInUseIsNobodyElsesToken(t *testing.T) {
 		l := c.Locker(redlock.WithFencing(), redlock.WithNodeTimeout(time.Second))
 		c.know(l)
 		c.Servers[2].Kill() // so both are needed
-		settle()
+		virtual.Settle()
 		ahead := c.Clock.Wall().Add(5 * time.Second).UnixMicro()
 		c.Do(0, "SET", "redquorum:fence:a", ahead, "PX", 600_000)
 		c.Each(func(n *fakeredis.Node) { n.Delay(func() time.Duration { return 10 * time.Millisecond }, nil) })
@@ -186,7 +187,7 @@ func TestTokensGrowWhenAllMastersLoseTheirCounters(t *testing.T) {
 
 // nearest makes the given number of nodes answer sooner than the others.
 func (c *cluster) nearest(nodes int) {
-	c.Each(delaying(time.Millisecond, 0))
+	c.Each(virtual.Delaying(time.Millisecond, 0))
 	for _, server := range c.Servers[:nodes] {
 		server.Delay(nil, nil)
 	}
@@ -211,7 +212,7 @@ func TestTokensAreInOrderWhateverTheClockOfOneMasterDoes(t *testing.T) {
 				}
 				time.Sleep(11 * time.Minute)
 				c.nearest(nodes)
-				c.Each(delaying(time.Millisecond, 0), 0) // it is not among the first to answer
+				c.Each(virtual.Delaying(time.Millisecond, 0), 0) // it is not among the first to answer
 				c.fenced(l, last)
 			})
 		}
@@ -312,7 +313,7 @@ func TestACounterFarAheadNeedsAQuorumOfOtherNodes(t *testing.T) {
 		_, err := k.try(ctx, l)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "fencing token")
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{"", ""}, c.Holders(k.name)[:2])
 		c.Servers[2].Mute(false)
 		time.Sleep(time.Second)
@@ -334,7 +335,7 @@ func TestTokensAreInOrderWhenAllClocksAreSetBack(t *testing.T) {
 		time.Sleep(time.Second)
 		for i := range 10 {
 			c.nearest(3)
-			c.Each(delaying(2*time.Millisecond, 0), i%3)
+			c.Each(virtual.Delaying(2*time.Millisecond, 0), i%3)
 			last = c.fenced(l, last)
 		}
 	})
@@ -372,7 +373,7 @@ func (o *ordeal) next() {
 		}
 	}
 	for _, server := range o.Servers {
-		delaying(time.Duration(o.random.IntN(3))*time.Millisecond, 0)(server)
+		virtual.Delaying(time.Duration(o.random.IntN(3))*time.Millisecond, 0)(server)
 	}
 	time.Sleep(o.pick(0, time.Microsecond, time.Millisecond, time.Second, 10*time.Second, 50*time.Second, 11*time.Minute))
 }

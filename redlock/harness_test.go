@@ -2,57 +2,24 @@ package redlock_test
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"net"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/redquorum/redquorum/clock/clocktest"
-	"github.com/redquorum/redquorum/internal/fakeredis"
-	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// TestMain gives the tests one processor. In virtual time, hardly two goroutines run at once, and
-// to hand over to one on another processor costs half as much again. With the race detector, they
-// have all.
-func TestMain(m *testing.M) {
-	if !raced {
-		runtime.GOMAXPROCS(1)
-	}
-	m.Run()
-}
+func TestMain(m *testing.M) { virtual.OneProcessor(m) }
 
-// cluster is a set of fake masters in virtual time.
-type cluster struct {
-	T       *testing.T
-	Clock   *clocktest.Clock
-	Servers fakeredis.Cluster
-	Calls   sync.WaitGroup // in the background
-}
+var ctx = context.Background()
 
-// inBubble runs a test in virtual time, on masters that vote (see [fakeredis.InBubble]).
+// cluster is a [virtual.Cluster], and what the tests of this package do with one.
+type cluster struct{ *virtual.Cluster }
+
+// inBubble runs a test in virtual time, on masters that vote.
 func inBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	inYoungBubble(t, nodes, func(t *testing.T, c *cluster) {
-		for i := range c.Servers {
-			c.Admit(i, time.Minute)
-		}
-		test(t, c)
-	})
+	virtual.InBubble(t, nodes, func(t *testing.T, c *virtual.Cluster) { test(t, &cluster{c}) })
 }
 
 // runBubble is inBubble as a subtest.
@@ -61,338 +28,16 @@ func runBubble(t *testing.T, name string, nodes int, test func(t *testing.T, c *
 	t.Run(name, func(t *testing.T) { inBubble(t, nodes, test) })
 }
 
-// transit is how long a message takes where a test does not say otherwise. If it took no time, one
-// that answers another could overtake those that were sent together with that, because goroutines
-// run in any order. It is short enough that few tests need to know of it.
-func transit() time.Duration { return 10 * time.Nanosecond }
-
-// Instantly makes messages take no time, for tests that measure time exactly.
-func (c *cluster) Instantly() {
-	for _, server := range c.Servers {
-		server.Delay(nil, nil)
-	}
-}
-
 // inYoungBubble is inBubble with masters that no client has seen yet.
 func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	fakeredis.InBubble(t, nodes, func(t *testing.T, clk *clocktest.Clock, servers fakeredis.Cluster) {
-		for _, server := range servers {
-			server.Delay(transit, transit)
-		}
-		c := &cluster{T: t, Clock: clk, Servers: servers}
-		t.Cleanup(c.Calls.Wait) // the last: contexts have ended and Lockers are closed by then
-		test(t, c)
-	})
-}
-
-// Admit gives a server a vote, as "redlock init" does: as a member of the cluster of all.
-func (c *cluster) Admit(i int, maxTTL time.Duration) {
-	c.T.Helper()
-	info, _ := c.Do(i, "INFO", "replication").([]byte)
-	_, after, _ := strings.Cut(string(info), "master_replid:")
-	replID, _, _ := strings.Cut(after, "\r")
-	marker := fmt.Sprintf("active %s %s 0 %d %s cluster=C member=%s version=1.first",
-		rand.Text(), c.Servers[i].RunID(), maxTTL.Milliseconds(), replID, memberID(c.Servers.Endpoints()[i]))
-	require.Equal(c.T, "OK", c.Do(i, "SET", pipeline.MemoryKey, marker))
-	var members []string
-	for _, endpoint := range c.Servers.Endpoints() {
-		members = append(members, memberID(endpoint)+"=redis://"+endpoint)
-	}
-	register := fmt.Sprintf("%d\n1.first - C %d %d %s\n- 0\n-\nlearned",
-		c.Clock.Wall().UnixMilli(), maxTTL.Milliseconds(), maxTTL.Milliseconds(), strings.Join(members, " "))
-	require.Equal(c.T, "OK", c.Do(i, "SET", membersKey, register))
-}
-
-// Limit makes all servers members of a cluster with another MaxTTL.
-func (c *cluster) Limit(maxTTL time.Duration) {
-	for i := range c.Servers {
-		c.Admit(i, maxTTL)
-	}
-}
-
-// memberID returns the ID of the member at an endpoint.
-func memberID(endpoint string) string { return "redis://" + endpoint }
-
-const membersKey = pipeline.RegisterKey
-
-// Locker returns a Locker that does not renew its locks. It has connected to every node that it can
-// reach.
-func (c *cluster) Locker(opts ...redlock.Option) *redlock.Locker {
-	c.T.Helper()
-	return c.Renewing(append([]redlock.Option{redlock.WithoutRenewal()}, opts...)...)
-}
-
-// Renewing is like locker, with renewal.
-func (c *cluster) Renewing(opts ...redlock.Option) *redlock.Locker {
-	c.T.Helper()
-	l := c.Connecting(opts...)
-	settle()
-	return l
-}
-
-// Connecting returns a Locker that has not connected yet.
-func (c *cluster) Connecting(opts ...redlock.Option) *redlock.Locker {
-	c.T.Helper()
-	return c.LockerOf(c.Servers.Endpoints(), opts...)
-}
-
-// Listing is like renewing, for a list of some of the masters.
-func (c *cluster) Listing(list []int, opts ...redlock.Option) *redlock.Locker {
-	c.T.Helper()
-	var endpoints []string
-	for _, i := range list {
-		endpoints = append(endpoints, c.Servers.Endpoints()[i])
-	}
-	l := c.LockerOf(endpoints, opts...)
-	settle()
-	return l
-}
-
-func (c *cluster) LockerOf(endpoints []string, opts ...redlock.Option) *redlock.Locker {
-	c.T.Helper()
-	dialer := pool.WithDialer(c.Dialer())
-	opts = append([]redlock.Option{redlock.WithClock(c.Clock), redlock.WithPool(dialer)}, opts...)
-	l, err := redlock.New(endpoints, opts...)
-	require.NoError(c.T, err)
-	c.T.Cleanup(func() {
-		if err := l.Close(); !errors.Is(err, redlock.ErrUndelivered) { // nodes may be away
-			assert.NoError(c.T, err)
-		}
-	})
-	return l
-}
-
-// Dialer connects to the servers that the cluster has at the time of the dial.
-func (c *cluster) Dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return c.Servers.Dial(ctx, network, address)
-	}
-}
-
-// Do sends a command to a server on a separate connection.
-func (c *cluster) Do(i int, name string, args ...any) any {
-	c.T.Helper()
-	return c.Servers[i].Do(c.T, name, args...)
-}
-
-// Holders returns the value of a key on each node, "" if there is none.
-func (c *cluster) Holders(key string) (values []string) {
-	for _, server := range c.Servers {
-		value, _, _ := server.Get(key)
-		values = append(values, value)
-	}
-	return values
-}
-
-// Each does something to some nodes, to all where none are named.
-func (c *cluster) Each(act func(*fakeredis.Node), which ...int) {
-	for i, server := range c.Servers {
-		if len(which) == 0 || slices.Contains(which, i) {
-			act(server)
-		}
-	}
-}
-
-// What each does to a node.
-var (
-	kill    = (*fakeredis.Node).Kill
-	stop    = (*fakeredis.Node).Stop
-	resume  = (*fakeredis.Node).Continue
-	restart = func(n *fakeredis.Node) { n.Restart(true) } // with its keys
-	mute    = func(n *fakeredis.Node) { n.Mute(true) }
-	unmute  = func(n *fakeredis.Node) { n.Mute(false) }
-	deafen  = func(n *fakeredis.Node) { n.MuteReplies(true) } // it runs what it is sent, and nobody hears of it
-	undeaf  = func(n *fakeredis.Node) { n.MuteReplies(false) }
-)
-
-// delaying lets requests and replies of a node take that long.
-func delaying(request, reply time.Duration) func(*fakeredis.Node) {
-	return func(n *fakeredis.Node) {
-		n.Delay(func() time.Duration { return request }, func() time.Duration { return reply })
-	}
-}
-
-// Slow makes every command and every reply of all nodes take half a round trip.
-func (c *cluster) Slow(roundTrip time.Duration) { c.Each(delaying(roundTrip/2, roundTrip/2)) }
-
-// Set writes a key on some nodes, on all where none are named.
-func (c *cluster) Set(key, value string, life time.Duration, which ...int) {
-	c.T.Helper()
-	c.Each(func(n *fakeredis.Node) { n.Do(c.T, "SET", key, value, "PX", life.Milliseconds()) }, which...)
-}
-
-// Del deletes a key on some nodes, on all where none are named.
-func (c *cluster) Del(key string, which ...int) {
-	c.T.Helper()
-	c.Each(func(n *fakeredis.Node) { n.Do(c.T, "DEL", key) }, which...)
-}
-
-// Lock acquires a Lock that must be free.
-func (c *cluster) Lock(l *redlock.Locker, name string, opts ...redlock.LockOption) *redlock.Lock {
-	c.T.Helper()
-	lock, err := l.TryLock(ctx, name, opts...)
-	require.NoError(c.T, err)
-	return lock
-}
-
-// Taken requires that a lock is refused because somebody has it.
-func (c *cluster) Taken(l *redlock.Locker, name string) {
-	c.T.Helper()
-	_, err := l.TryLock(ctx, name)
-	require.ErrorIs(c.T, err, redlock.ErrTaken)
-}
-
-// NoQuorum requires that a lock cannot be had, also for these reasons.
-func (c *cluster) NoQuorum(l *redlock.Locker, reasons ...error) {
-	c.T.Helper()
-	_, err := l.TryLock(ctx, "a")
-	require.ErrorIs(c.T, err, redlock.ErrNoQuorum)
-	for _, reason := range reasons {
-		require.ErrorIs(c.T, err, reason)
-	}
-}
-
-// Unlock releases locks that are held.
-func (c *cluster) Unlock(locks ...*redlock.Lock) {
-	c.T.Helper()
-	for _, lock := range locks {
-		require.NotNil(c.T, lock)
-		require.NoError(c.T, lock.Unlock(ctx))
-	}
-}
-
-// Within returns a context that ends after d, or with the test.
-func (c *cluster) Within(d time.Duration) context.Context {
-	limited, cancel := context.WithTimeout(ctx, d)
-	c.T.Cleanup(cancel)
-	return limited
-}
-
-// Background makes a call that waits, and sends the lock on the channel, nil after an error.
-func (c *cluster) Background(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
-	got := make(chan *redlock.Lock, 1)
-	c.Calls.Go(func() {
-		lock, err := acquire()
-		assert.NoError(c.T, err)
-		got <- lock
-	})
-	return got
-}
-
-// patience bounds waits in the background: longer than any that a test sees.
-const patience = 10 * time.Minute
-
-// Waiting is like background for a lock that somebody has. The call is queued when it returns.
-func (c *cluster) Waiting(l *redlock.Locker, name string, opts ...redlock.LockOption) <-chan *redlock.Lock {
-	c.T.Helper()
-	return c.Queued(func() (*redlock.Lock, error) { return l.Lock(c.Within(patience), name, opts...) })
-}
-
-// Queued is like waiting, for a call of any kind.
-func (c *cluster) Queued(acquire func() (*redlock.Lock, error)) <-chan *redlock.Lock {
-	c.T.Helper()
-	got := c.Background(acquire)
-	time.Sleep(20 * time.Millisecond)
-	synctest.Wait()
-	require.Empty(c.T, got, "it waits")
-	return got
-}
-
-// Ending makes a call in the background, and sends how it ends on the channel.
-func (c *cluster) Ending(call func() error) <-chan error {
-	done := make(chan error, 1)
-	c.Calls.Go(func() { done <- call() })
-	return done
-}
-
-// LeavesNothing requires that no node has a key after d, except for its memory marker, its log and
-// the number of a semaphore's permits, which stays for a while.
-func (c *cluster) LeavesNothing(d time.Duration) {
-	c.T.Helper()
-	time.Sleep(d)
-	settle()
-	for i, server := range c.Servers {
-		for _, key := range server.Keys() {
-			if key != pipeline.MemoryKey && key != membersKey && key != wire.LogKey && !strings.HasPrefix(key, "redquorum:permits:") {
-				assert.Fail(c.T, "a key is left", "%q on node %d", key, i)
-			}
-		}
-	}
-}
-
-// Keys counts the Keys on all nodes, except for the memory markers.
-func (c *cluster) Keys() (n int) {
-	for _, server := range c.Servers {
-		for _, key := range server.Keys() {
-			if key != pipeline.MemoryKey && key != membersKey {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// Count counts some of the commands that all nodes have executed so far.
-func (c *cluster) Count(counts func(args []string) bool) (n int) {
-	for _, server := range c.Servers {
-		for _, command := range server.Commands() {
-			if counts(command.Args) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// Commands is count without SUBSCRIBE, PING and those of a new connection's handshake.
-func (c *cluster) Commands() int {
-	return c.Count(func(args []string) bool { return !ofHandshake(args) && args[0] != "SUBSCRIBE" })
-}
-
-// Proofs is count of the commands about memory markers.
-func (c *cluster) Proofs() int {
-	return c.Count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
-}
-
-var settle = fakeredis.Settle
-
-var ctx = context.Background()
-
-// ofHandshake reports whether a command belongs to a connection's handshake or concerns the memory
-// marker. Unlike all others, scripts of the handshake have no keys.
-func ofHandshake(args []string) bool {
-	if slices.Contains(args, pipeline.MemoryKey) || slices.Contains(args, membersKey) {
-		return true
-	}
-	switch args[0] {
-	case "ACL", "CLIENT", "INFO", "PING", "SCRIPT", "CONFIG":
-		return true
-	case "EVAL", "EVALSHA":
-		return args[2] == "0"
-	}
-	return false
-}
-
-// elapsed returns how long f takes, in virtual time.
-func elapsed(f func()) time.Duration {
-	began := time.Now()
-	f()
-	return time.Since(began)
+	virtual.InYoungBubble(t, nodes, func(t *testing.T, c *virtual.Cluster) { test(t, &cluster{c}) })
 }
 
 func uniq(values []string) []string {
 	slices.Sort(values)
 	return slices.Compact(values)
 }
-
-// thorough reports whether to try all, where an ordinary run tries some: `make prove` does.
-func thorough() bool {
-	return os.Getenv("REDQUORUM_PROVE") == "1" || os.Getenv("REDQUORUM_SOAK") == "1"
-}
-
-// endsOnly accepts any error: the call only has to return.
-func endsOnly(error) {}
 
 // endsOfAll release all locks of a Locker.
 func endsOfAll() map[string]func(*redlock.Locker) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -31,7 +32,7 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 		l := c.Renewing(redlock.WithKeyPrefix("p:"))
 		assert.True(t, c.Inspect(l, "a").Free)
 		lock := c.Lock(l, "a", redlock.WithOwner("worker 7"))
-		settle()
+		virtual.Settle()
 		c.Servers[0].Stop()
 		c.Do(1, "SET", "p:a", "someone|else")
 		status := c.Inspect(l, "a")
@@ -49,10 +50,10 @@ func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 
 		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "a"))
 		c.LeavesNothing(0)
-		took := elapsed(func() { <-lock.Done() })
+		took := virtual.Elapsed(func() { <-lock.Done() })
 		assert.LessOrEqual(t, took, 4*time.Second)
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)
-		c.Each(kill, 0, 1, 2)
+		c.Each(virtual.Kill, 0, 1, 2)
 		time.Sleep(time.Second)
 		_, err := admin.Of(l).Inspect(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -82,7 +83,7 @@ func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
 		assert.Equal(t, []string{status.Owner}, waiters, "only at the coordinator")
 		c.Unlock(first)
 		second := <-next
-		settle()
+		virtual.Settle()
 		status = c.Inspect(l, "a")
 		assert.WithinDuration(t, began, status.Since.Time, time.Second)
 		assert.True(t, status.Since.Waited, "it has not held the lock all the time")
@@ -96,7 +97,7 @@ func TestInspectShowsReaders(t *testing.T) {
 		readers := []*redlock.Lock{
 			c.read(l, redlock.WithOwner("me"), redlock.WithTTL(5*time.Second)), c.read(l, redlock.WithTTL(7*time.Second)),
 		}
-		settle()
+		virtual.Settle()
 		c.Do(0, "ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
 		status := c.Inspect(l, "a")
 		assert.Equal(t, "readers", status.Owner)
@@ -124,7 +125,7 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 		l := c.Locker(redlock.WithTTL(30 * time.Second))
 		c.Servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
 		lock := c.Lock(l, "a")
-		settle()
+		virtual.Settle()
 		c.Servers[2].RefuseWith("")
 		c.Servers[1].Kill()
 		c.Servers[1].Restart(false)
@@ -163,7 +164,7 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 			lock := c.permit(s, redlock.WithOwner(owner))
 			held[lock.Name()] = lock
 		}
-		settle()
+		virtual.Settle()
 		waiting, cancel := context.WithCancel(ctx)
 		for _, who := range []struct {
 			of    *redlock.Semaphore
@@ -203,7 +204,7 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 		c.grown()
 		operator, s := c.Locker(), c.permits("s", 2, redlock.WithTTL(30*time.Second))
 		lock := c.permit(s)
-		settle()
+		virtual.Settle()
 		c.Do(0, "DEL", "redquorum:permits:s", "s#1", "s#2") // it was never asked
 		c.Do(1, "SET", "redquorum:permits:s", "4")
 		c.Do(2, "SET", "redquorum:permits:s", "2.5")
@@ -237,7 +238,7 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 		require.ErrorIs(t, status.Nodes[4].Err, pool.ErrQuarantined)
 		assert.Equal(t, 2, status.Nodes[4].Permits)
 		assert.Equal(t, 4, status.Permits, "it does not count")
-		c.Each(kill, 0, 1, 2)
+		c.Each(virtual.Kill, 0, 1, 2)
 		time.Sleep(time.Second)
 		_, err := admin.Of(operator).InspectSemaphore(ctx, "s")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -273,7 +274,7 @@ func TestInspectionsOfASemaphoreAreAnsweredHoweverMuchThereIs(t *testing.T) {
 		require.NoError(t, err)
 		permit, err := s.TryAcquire(ctx)
 		require.NoError(t, err)
-		settle()
+		virtual.Settle()
 		other := map[string]string{"s#1": "s#2", "s#2": "s#1"}[permit.Name()]
 		c.Set(other, strings.Repeat("v", 2<<20), time.Minute)
 		status, err := admin.Of(l).InspectSemaphore(ctx, "s")

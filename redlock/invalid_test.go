@@ -12,6 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -105,7 +106,7 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.Locker()
 		lock := c.Lock(l, "held")
-		settle()
+		virtual.Settle()
 		before := len(c.Servers[0].Commands())
 		var none context.Context
 		calls := map[string]func() error{
@@ -135,7 +136,7 @@ func TestCallsRefuseBadArgumentsAndSendNothing(t *testing.T) {
 		for name, call := range calls {
 			require.ErrorIs(t, call(), redlock.ErrInvalid, name)
 		}
-		settle()
+		virtual.Settle()
 		assert.Len(t, c.Servers[0].Commands(), before)
 		require.NoError(t, lock.Err())
 

@@ -14,8 +14,8 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // log returns the log, without the process that wrote it.
@@ -44,7 +44,7 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		assert.LessOrEqual(t, lock.Remaining(), taken.Left, "by then its holder knows")
 		assert.InDelta(t, 9, taken.Left.Seconds(), 1)
 		<-lock.Done()
-		settle()
+		virtual.Settle()
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"), "and there was nothing to tell")
 		c.Servers[0].Continue()
 		assert.Equal(t, []string{
@@ -63,7 +63,7 @@ func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 		}
 		first := c.Lock(c.Renewing(), "a")
 		next := c.Waiting(c.Renewing(), "a")
-		settle()
+		virtual.Settle()
 		require.ErrorIs(t, force("another"), journal.ErrChanged)
 		require.NoError(t, first.Verify(ctx))
 		require.NoError(t, force("another", first.Value()), "the next one has it now")
@@ -108,12 +108,12 @@ func TestTheLogIsBounded(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // all are lost at once
 		<-locks[49].Done()
-		settle()
+		virtual.Settle()
 		assert.Len(t, c.log(l), 8, "a Locker does not write when the masters have other things to do")
 		last := c.Lock(l, "last", redlock.WithTTL(time.Second))
 		time.Sleep(time.Minute)
 		<-last.Done()
-		settle()
+		virtual.Settle()
 		lines := c.log(l)
 		assert.Contains(t, lines[len(lines)-1], "lost, last, ")
 		assert.Contains(t, lines[len(lines)-1], "(and before it, 42 others of this process)")
@@ -128,7 +128,7 @@ func TestTheLogIsBounded(t *testing.T) {
 		assert.False(t, slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "lost") }), "the oldest went")
 		size := 0
 		for i := range c.Servers {
-			for _, entry := range c.Do(i, "ZRANGE", wire.LogKey, 0, -1).([]any) {
+			for _, entry := range c.Do(i, "ZRANGE", virtual.LogKey, 0, -1).([]any) {
 				size = max(size, len(entry.([]byte)))
 			}
 		}
@@ -152,7 +152,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 					require.ErrorContains(t, taken.Unlogged, "NOPERM")
 				}
 				<-lock.Done()
-				settle()
+				virtual.Settle()
 			}
 			c.Unlock(c.Lock(l, "a"))
 			c.change(l, setMaxTTL(maxTTL))
@@ -164,10 +164,10 @@ func TestAForcedReleaseIsInTheLogWhoeverAnswersFirst(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l, operator := c.Locker(redlock.WithOwner("me")), c.Locker()
 		c.Lock(l, "a")
-		settle()
+		virtual.Settle()
 		c.Del("a", 2) // this one does not have it
-		c.Each(delaying(time.Millisecond, time.Millisecond), 0)
-		c.Each(delaying(5*time.Millisecond, 5*time.Millisecond), 1)
+		c.Each(virtual.Delaying(time.Millisecond, time.Millisecond), 0)
+		c.Each(virtual.Delaying(5*time.Millisecond, 5*time.Millisecond), 1)
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"))
 		time.Sleep(time.Second)
 		lines := c.log(operator)
@@ -183,7 +183,7 @@ func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
 		"it was ahead":       ahead,
 		"it was far ahead":   func(c *cluster) { c.Servers[0].SetClock(20*365*24*time.Hour, 1) },
 		"it stepped back":    func(*cluster) {},
-		"others wrote to it": func(c *cluster) { c.Do(0, "ZADD", wire.LogKey, "inf", "theirs", "1e300", "theirs as well") },
+		"others wrote to it": func(c *cluster) { c.Do(0, "ZADD", virtual.LogKey, "inf", "theirs", "1e300", "theirs as well") },
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
 			write := door.Of(c.Locker()).WriteLog
@@ -191,7 +191,7 @@ func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
 				for i := range n {
 					require.NoError(t, write(ctx, journal.Entry{Kind: kind, ID: fmt.Sprintf("%s%03d", kind, n-i)}))
 				}
-				settle()
+				virtual.Settle()
 			}
 			before(c)
 			fill("old", journal.Kept)
@@ -199,7 +199,7 @@ func TestTheLogKeepsTheNewestAlsoAfterAClockWasSetBack(t *testing.T) {
 			fill("new", 20)
 			newest := fmt.Sprint(c.log(c.Locker()))
 			assert.Equal(t, 20, strings.Count(newest, "new"))
-			kept := c.Do(0, "ZRANGE", wire.LogKey, 0, -1).([]any)
+			kept := c.Do(0, "ZRANGE", virtual.LogKey, 0, -1).([]any)
 			assert.Len(t, kept, journal.Kept)
 			text := fmt.Sprintf("%s", kept)
 			assert.Equal(t, 20, strings.Count(text, `"kind":"new"`), "that master has them all")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -46,7 +47,7 @@ func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 		var none context.Context
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		settle()
+		virtual.Settle()
 		before := len(c.Servers[0].Commands())
 		for _, call := range []call{k.try, k.wait} {
 			bad := map[string]redlock.LockOption{"nil": nil, "TTL": redlock.WithTTL(time.Hour), "min validity": redlock.WithMinValidity(time.Hour)}
@@ -63,7 +64,7 @@ func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, redlock.ErrInvalid)
 		}
-		settle()
+		virtual.Settle()
 		assert.Len(t, c.Servers[0].Commands(), before)
 		require.NoError(t, l.Close())
 		for _, call := range []call{k.try, k.wait} {
@@ -76,8 +77,8 @@ func TestACallOfAnyKindRefusesBadArgumentsAndSendsNothing(t *testing.T) {
 // mishaps are what may become of one node's part in an attempt.
 func mishaps() map[string]func(*fakeredis.Node) {
 	return map[string]func(*fakeredis.Node){
-		"late":         delaying(900*time.Millisecond, 0),
-		"late answers": delaying(0, 900*time.Millisecond),
+		"late":         virtual.Delaying(900*time.Millisecond, 0),
+		"late answers": virtual.Delaying(0, 900*time.Millisecond),
 		"lost answer":  func(n *fakeredis.Node) { n.LoseReplies(1) },
 		"cut":          func(n *fakeredis.Node) { n.CutAfterWrite(1) },
 		"cut answer":   func(n *fakeredis.Node) { n.CutReply(2) },
@@ -97,7 +98,7 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 					opts = append(opts, redlock.WithMinHold(time.Minute))
 				}
 				l := c.Locker(opts...)
-				c.Each(kill, 0, 1, 2) // no quorum, so every grant must be undone
+				c.Each(virtual.Kill, 0, 1, 2) // no quorum, so every grant must be undone
 				synctest.Wait()
 				fault(c.Servers[4])
 				_, err := k.try(ctx, l)
@@ -108,11 +109,11 @@ func TestALostAttemptLeavesNothingBehind(t *testing.T) {
 		t.Run(name+", cancelled", func(t *testing.T) {
 			eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
 				l := c.Locker(redlock.WithTTL(time.Minute))
-				c.Each(delaying(20*time.Millisecond, 0), 0, 1, 2, 3)
+				c.Each(virtual.Delaying(20*time.Millisecond, 0), 0, 1, 2, 3)
 				fault(c.Servers[4])
 				cancelled, cancel := context.WithCancel(ctx)
 				time.AfterFunc(10*time.Millisecond, cancel)
-				took := elapsed(func() {
+				took := virtual.Elapsed(func() {
 					_, err := k.try(cancelled, l)
 					require.ErrorIs(t, err, context.Canceled)
 					assert.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -211,7 +212,7 @@ func TestALockOfAnyKindIsRenewedUntilItIsReleased(t *testing.T) {
 func TestUnlockDoesNotEndWithItsContext(t *testing.T) {
 	eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
 		lock := c.of(k, c.Locker())
-		c.Each(delaying(50*time.Millisecond, 0))
+		c.Each(virtual.Delaying(50*time.Millisecond, 0))
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
 		require.NoError(t, lock.Unlock(cancelled))
@@ -224,9 +225,9 @@ func TestUnlockWithoutAQuorumSaysSo(t *testing.T) {
 		l := c.Locker()
 		lock := c.of(k, l)
 		c.Lock(l, "other")
-		c.Each(stop, 0, 1)
+		c.Each(virtual.Stop, 0, 1)
 		var err error
-		took := elapsed(func() { err = lock.Unlock(ctx) })
+		took := virtual.Elapsed(func() { err = lock.Unlock(ctx) })
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.NotErrorIs(t, err, redlock.ErrLost)
 		assert.InDelta(t, 500, took.Milliseconds(), 1)
@@ -260,7 +261,7 @@ func TestUnlockOfALostLockTouchesNobodyElsesKey(t *testing.T) {
 		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
 		require.ErrorIs(t, first.Unlock(ctx), redlock.ErrLost)
 		require.ErrorIs(t, first.Err(), redlock.ErrLost)
-		settle()
+		virtual.Settle()
 		require.NoError(t, second.Verify(ctx))
 		assert.Equal(t, []string{second.Value()}, uniq(c.Holders(k.name)))
 	})

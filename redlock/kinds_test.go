@@ -12,6 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -29,7 +30,7 @@ func (d *diary) note(format string, args ...any) {
 
 // take returns what was told since it was called last.
 func (d *diary) take() []string {
-	settle()
+	virtual.Settle()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	told := d.told
@@ -111,7 +112,7 @@ type absence struct {
 }
 
 func absences() []absence {
-	return []absence{{"killed, data kept", kill, restart}, {"stopped", stop, resume}, {"muted", mute, unmute}, {"replies muted", deafen, undeaf}}
+	return []absence{{"killed, data kept", virtual.Kill, virtual.Restart}, {"stopped", virtual.Stop, virtual.Resume}, {"muted", virtual.Mute, virtual.Unmute}, {"replies muted", virtual.Deafen, virtual.Undeaf}}
 }
 
 // eachKind runs a test in virtual time for every kind of lock.
@@ -127,7 +128,7 @@ func (c *cluster) of(k kind, l *redlock.Locker, opts ...redlock.LockOption) *red
 	c.T.Helper()
 	lock, err := k.try(ctx, l, opts...)
 	require.NoError(c.T, err)
-	settle()
+	virtual.Settle()
 	return lock
 }
 
@@ -136,14 +137,14 @@ func (c *cluster) allOf(k kind, l *redlock.Locker, opts ...redlock.LockOption) *
 	c.T.Helper()
 	lock, err := k.all(ctx, l, opts...)
 	require.NoError(c.T, err)
-	settle()
+	virtual.Settle()
 	return lock
 }
 
 // queue starts a call of a kind that waits in the background.
 func (c *cluster) queue(k kind, l *redlock.Locker, opts ...redlock.LockOption) <-chan *redlock.Lock {
 	c.T.Helper()
-	return c.Queued(func() (*redlock.Lock, error) { return k.wait(c.Within(patience), l, opts...) })
+	return c.Queued(func() (*redlock.Lock, error) { return k.wait(c.Within(virtual.Patience), l, opts...) })
 }
 
 // A permit is the mutex of its slot. The heir of one releases a mutex, which hands nothing to those
@@ -156,21 +157,21 @@ func TestAPermitIsAdoptedAndForcedLikeAMutex(t *testing.T) {
 		heir, err := operator.Adopt(ctx, old.Name(), old.Value(), redlock.WithTTL(20*time.Second))
 		require.NoError(t, err)
 		require.ErrorIs(t, old.Verify(ctx), redlock.ErrLost)
-		settle()
+		virtual.Settle()
 		require.NoError(t, heir.Extend(ctx, 30*time.Second))
 		require.NoError(t, heir.Verify(ctx))
 
 		got := c.queue(permit, other)
 		c.Unlock(heir)
 		var next, last *redlock.Lock
-		assert.LessOrEqual(t, elapsed(func() { next = <-got }), 1100*time.Millisecond, "a poll")
+		assert.LessOrEqual(t, virtual.Elapsed(func() { next = <-got }), 1100*time.Millisecond, "a poll")
 		assert.Equal(t, "s#1", next.Name())
 
 		got = c.queue(permit, l)
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "s"), "no lock of that name")
 		require.NoError(t, next.Verify(ctx), "the name of a semaphore is not that of its permits")
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, next.Name()))
-		assert.LessOrEqual(t, elapsed(func() { last = <-got }), 1100*time.Millisecond, "a poll")
+		assert.LessOrEqual(t, virtual.Elapsed(func() { last = <-got }), 1100*time.Millisecond, "a poll")
 		require.ErrorIs(t, next.Verify(ctx), redlock.ErrLost)
 		require.NoError(t, last.Verify(ctx))
 		c.Unlock(last)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -85,7 +86,7 @@ func TestAWaiterThatGivesUpSaysWhyAndLeavesNoPlace(t *testing.T) {
 				var err error
 				ending := test.end(c)
 				placed := c.Ending(func() error { _, err := redlock.LockOvertaken(ending, l, "busy"); return err })
-				assert.Equal(t, 50*time.Millisecond, elapsed(func() { _, err = k.wait(ending, l) }))
+				assert.Equal(t, 50*time.Millisecond, virtual.Elapsed(func() { _, err = k.wait(ending, l) }))
 				require.ErrorIs(t, err, redlock.ErrTaken)
 				for _, want := range test.wants {
 					require.ErrorIs(t, err, want)
@@ -128,7 +129,7 @@ func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 				got := c.queue(k, c.Locker())
 				time.Sleep(2 * time.Second)
 				c.Unlock(held)
-				took := elapsed(func() { c.Unlock(<-got) })
+				took := virtual.Elapsed(func() { c.Unlock(<-got) })
 				assert.LessOrEqual(t, took, time.Second+50*time.Millisecond)
 			})
 		})
@@ -146,7 +147,7 @@ func TestWaitersTurnToAnotherNodeWhenTheCoordinatorIsAway(t *testing.T) {
 					c.Servers[down].Kill()
 					time.Sleep(since) // the waiter finds another coordinator if this node was the coordinator
 					c.Unlock(held)
-					took := elapsed(func() { c.Unlock(<-got) })
+					took := virtual.Elapsed(func() { c.Unlock(<-got) })
 					assert.Less(t, took, 10*time.Millisecond, "without waiting for a poll")
 				})
 			})
@@ -181,7 +182,7 @@ func TestAMasterThatKeepsALockTooLongHoldsUpNobody(t *testing.T) {
 			}
 			got := c.queue(k, c.Locker())
 			c.Servers[which].SetClock(-time.Hour, 1)
-			took := elapsed(func() { require.NotNil(t, <-got) })
+			took := virtual.Elapsed(func() { require.NotNil(t, <-got) })
 			assert.Less(t, took, 8*time.Second)
 		})
 	}

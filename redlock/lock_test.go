@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -36,7 +37,7 @@ func TestSuspendedHolderSaysLostAtTheFirstLook(t *testing.T) {
 			c.Instantly()
 			lock := c.Lock(c.Locker(), "a", redlock.WithTTL(10*time.Second))
 			c.Clock.Suspend(10 * time.Second)
-			took := elapsed(func() { assert.ErrorIs(t, look(lock), redlock.ErrLost) })
+			took := virtual.Elapsed(func() { assert.ErrorIs(t, look(lock), redlock.ErrLost) })
 			assert.Zero(t, took)
 			assert.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 		})
@@ -77,11 +78,11 @@ func TestConcurrentUseOfOneLock(t *testing.T) {
 			}
 			var all sync.WaitGroup
 			for _, use := range []func(){
-				func() { endsOnly(lock.Extend(ctx, 50*time.Millisecond+rand.N(110*time.Millisecond))) },
-				func() { endsOnly(lock.Verify(ctx)) },
+				func() { virtual.EndsOnly(lock.Extend(ctx, 50*time.Millisecond+rand.N(110*time.Millisecond))) },
+				func() { virtual.EndsOnly(lock.Verify(ctx)) },
 				func() {
 					time.Sleep(20 * time.Millisecond)
-					endsOnly(lock.Unlock(ctx))
+					virtual.EndsOnly(lock.Unlock(ctx))
 				},
 			} {
 				for _, most := range []time.Duration{110 * time.Millisecond, 55 * time.Millisecond} {
@@ -159,7 +160,7 @@ func TestContextsThatAreNoLongerUsedCostNothing(t *testing.T) {
 				cancel()
 				end()
 			}
-			settle()
+			virtual.Settle()
 			assert.Less(t, (heap()-before)/n, int64(20), "bytes for each unused context")
 			require.NoError(t, lock.Err())
 		})
@@ -185,7 +186,7 @@ func TestContextsThatShareAParentBehaveLikeAnyContext(t *testing.T) {
 			context.DeadlineExceeded, context.DeadlineExceeded,
 		},
 		"released": {
-			func(_ context.CancelCauseFunc, lock *redlock.Lock) { endsOnly(lock.Unlock(ctx)) },
+			func(_ context.CancelCauseFunc, lock *redlock.Lock) { virtual.EndsOnly(lock.Unlock(ctx)) },
 			context.Canceled, redlock.ErrReleased,
 		},
 	}
@@ -234,7 +235,7 @@ func TestContextsOfDifferentParentsEndSeparately(t *testing.T) {
 		a, b, d := lock.Context(one), lock.Context(ctx), lock.Context(context.WithoutCancel(one))
 		stop()
 		<-a.Done()
-		settle()
+		virtual.Settle()
 		require.NoError(t, b.Err())
 		require.NoError(t, d.Err())
 		c.Unlock(lock)
@@ -267,17 +268,17 @@ func TestDoReturnsEveryError(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 
 		assert.PanicsWithValue(t, "boom", func() {
-			endsOnly(l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { panic("boom") }))
+			virtual.EndsOnly(l.Do(ctx, "a", func(context.Context, *redlock.Lock) error { panic("boom") }))
 		})
 		c.LeavesNothing(0) // a panic releases the lock
 
 		err = l.Do(ctx, "a", func(context.Context, *redlock.Lock) error {
-			c.Each(stop, 0, 1)
+			c.Each(virtual.Stop, 0, 1)
 			return failure
 		})
 		require.ErrorIs(t, err, failure)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the release could not be confirmed")
-		c.Each(resume, 0, 1)
+		c.Each(virtual.Resume, 0, 1)
 
 		require.NoError(t, l.Do(ctx, "a", func(_ context.Context, lock *redlock.Lock) error { return lock.Unlock(ctx) }))
 		cancelled, cancel := context.WithCancel(ctx)

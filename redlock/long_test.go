@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -24,10 +25,10 @@ import (
 func inLongBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{T: t, Clock: clocktest.New()}
+		c := &cluster{&virtual.Cluster{T: t, Clock: clocktest.New()}}
 		for range nodes {
 			node := fakeredis.New(c.Clock, fakeredis.WithoutCommandLog())
-			node.Delay(transit, transit)
+			node.Delay(virtual.Transit, virtual.Transit)
 			t.Cleanup(node.Close)
 			c.Servers = append(c.Servers, node)
 		}
@@ -46,7 +47,7 @@ const (
 func (c *cluster) passes(d time.Duration) {
 	c.Clock.Suspend(d)
 	time.Sleep(2 * clock.MaxNap)
-	settle()
+	virtual.Settle()
 }
 
 // onceOnly uses a name once, and is done with it.
@@ -96,7 +97,7 @@ func both(name string) []string { return []string{name, name + "'"} }
 // Masters and Lockers forget names. There is more room for what is kept of some of them: a Locker
 // knows some thousands at which others waited, and masters have a log.
 func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
-	if raced {
+	if virtual.Raced {
 		t.Skip("a statistic of memory, which the race detector needs much of")
 	}
 	type locker = redlock.Locker
@@ -228,7 +229,7 @@ func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
 func TestALockerServesForAYear(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		operator, l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
-		goroutines := func() int { settle(); return runtime.NumGoroutine() }
+		goroutines := func() int { virtual.Settle(); return runtime.NumGoroutine() }
 		out, first := 3, 0
 		for month := range 14 {
 			c.passes(30 * 24 * time.Hour)
@@ -239,10 +240,10 @@ func TestALockerServesForAYear(t *testing.T) {
 			c.passes(time.Minute)
 			lock, got := c.Lock(l, "a"), c.Waiting(other, "a")
 			c.Unlock(lock)
-			took := elapsed(func() { lock = <-got })
+			took := virtual.Elapsed(func() { lock = <-got })
 			assert.Less(t, took, 10*time.Millisecond, "month %d", month)
 			c.Unlock(lock)
-			settle()
+			virtual.Settle()
 			connections := 0
 			for i := range c.Servers {
 				connections += c.Servers[i].Connections()

@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -31,7 +32,7 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 				text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 				rest, _, _ := strings.Cut(text, " cluster=")
 				c.Do(i, "SET", pipeline.MemoryKey, rest)
-				c.Do(i, "DEL", membersKey)
+				c.Do(i, "DEL", pipeline.RegisterKey)
 			}
 		},
 		"one that forgot": func(c *cluster) { c.Limit(maxTTL); c.Do(2, "FLUSHALL") },
@@ -42,7 +43,7 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 		},
 		"a life that is over": func(c *cluster) {
 			c.Limit(maxTTL)
-			rewrite(c, 0, " version", " lives="+memberID("node2:6379")+":1.A version")
+			rewrite(c, 0, " version", " lives="+virtual.MemberID("node2:6379")+":1.A version")
 		},
 		"a life to be shown":    func(c *cluster) { c.Limit(maxTTL); rewrite(c, 2, " version", " life=1 version") },
 		"one with another disk": func(c *cluster) { c.Limit(maxTTL); c.Servers[2].Save(); c.Servers[2].RestartFromSnapshot() },
@@ -60,7 +61,7 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 				begin(c)
-				state := func() [][]string { return [][]string{c.Holders(pipeline.MemoryKey), c.Holders(membersKey)} }
+				state := func() [][]string { return [][]string{c.Holders(pipeline.MemoryKey), c.Holders(pipeline.RegisterKey)} }
 				before := state()
 				looks := c.Locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*maxTTL))
 				for range 3 {

@@ -15,6 +15,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -153,7 +154,7 @@ func (c *cluster) replicate(i int, other *fakeredis.Node) {
 func (c *cluster) denied(int) {
 	l := c.Locker()
 	_, _ = l.TryLock(ctx, "b") //nolint:errcheck // the other two nodes grant it
-	settle()
+	virtual.Settle()
 }
 
 // swap points an endpoint at another server. Connections to the old one end.
@@ -183,7 +184,7 @@ func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T
 				time.Sleep(2 * time.Second)
 				require.NoError(t, lock.Err(), "a minority forgot it")
 				c.Each(forget, 3)
-				took := elapsed(func() { <-lock.Done() })
+				took := virtual.Elapsed(func() { <-lock.Done() })
 				assert.LessOrEqual(t, took, time.Second, "%s, %v", name, held)
 				require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 				assert.ErrorContains(t, lock.Err(), "a quorum of nodes has restarted or lost its keys")
@@ -200,16 +201,16 @@ func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testin
 		c.Do(3, "SET", pipeline.MemoryKey, strings.Replace(marker, "active", "lost until 1", 1))
 		c.Servers[3].OnCommand(func(command fakeredis.Command) {
 			if slices.Contains(command.Args, pipeline.MemoryKey) && slices.Contains(command.Args, "active") {
-				deafen(c.Servers[3]) // nobody hears that it votes now
+				virtual.Deafen(c.Servers[3]) // nobody hears that it votes now
 			}
 		})
 		lock, err := c.Locker().Lock(ctx, "a", redlock.WithTTL(time.Minute)) // it may wait for that one at first
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
 		c.Each(empty, 0, 1)
-		undeaf(c.Servers[3])
+		virtual.Undeaf(c.Servers[3])
 		empty(c.Servers[3])
-		assert.LessOrEqual(t, elapsed(func() { <-lock.Done() }), time.Second)
+		assert.LessOrEqual(t, virtual.Elapsed(func() { <-lock.Done() }), time.Second)
 		assert.ErrorContains(t, lock.Err(), "a quorum of nodes has restarted or lost its keys")
 	})
 }
@@ -225,11 +226,11 @@ func TestTwoMastersWithOneIncarnationDoNotVote(t *testing.T) {
 		copied[1] = of(1)[1]
 		c.Do(2, "SET", pipeline.MemoryKey, strings.Join(copied, " "))
 		l := c.Locker()
-		settle()
+		virtual.Settle()
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		require.ErrorContains(t, err, "2 needed") // the third vote may still be out
-		settle()
+		virtual.Settle()
 		assert.Equal(t, "lost", of(1)[0])
 		assert.Equal(t, "lost", of(2)[0])
 	})
@@ -269,7 +270,7 @@ func TestANewClusterWaitsForItsLastMaster(t *testing.T) {
 		assert.InDelta(t, 60, l.Stats().Nodes[0].QuarantinedFor.Seconds(), 1)
 		time.Sleep(2 * time.Second)
 		c.Servers[2].Restart(false)
-		took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+		took := virtual.Elapsed(func() { _, err = l.Lock(ctx, "a") })
 		require.NoError(t, err)
 		assert.LessOrEqual(t, took, 800*time.Millisecond, "as soon as the last master is connected, which is dialed every 0.5 s")
 		assert.Zero(t, l.Stats().Nodes[0].QuarantinedFor)
@@ -319,7 +320,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 				do := func(what func(*cluster)) {
 					if what != nil {
 						what(c)
-						settle()
+						virtual.Settle()
 					}
 				}
 				do(test.before)
@@ -331,7 +332,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 				require.ErrorIs(t, err, pool.ErrQuarantined)
 				assert.ErrorContains(t, err, test.says)
 				do(test.after)
-				took := elapsed(func() { _, err = l.Lock(ctx, "a") })
+				took := virtual.Elapsed(func() { _, err = l.Lock(ctx, "a") })
 				require.NoError(t, err)
 				assert.InDelta(t, test.votes.Seconds(), took.Seconds(), 0.5)
 				c.Lock(c.Locker(opts...), "b") // a later client finds masters that vote
@@ -346,7 +347,7 @@ func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 		c.grown().proofless()
 		a, b := c.Locker(redlock.WithMaxTTL(maxTTL)), c.Locker(redlock.WithMaxTTL(maxTTL))
 		lock := c.Lock(a, "a", redlock.WithTTL(maxTTL))
-		settle()
+		virtual.Settle()
 		c.Del("a", 0) // as if n0 had never received it
 		c.Servers[2].Restart(false)
 		time.Sleep(time.Second)
@@ -367,7 +368,7 @@ func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 		}
 		a, b := c.Locker(redlock.WithMaxTTL(maxTTL)), c.Locker(redlock.WithMaxTTL(maxTTL))
 		lock := c.Lock(a, "a", redlock.WithTTL(maxTTL))
-		settle()
+		virtual.Settle()
 		c.Del("a", 1) // as if n1 had never received it
 		other := fakeredis.New(c.Clock)
 		c.swap(2, other)
@@ -428,7 +429,7 @@ func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 		require.NoError(t, lock.Err(), "it is renewed")
 		c.Unlock(lock, c.Lock(l, "b"))
 		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(ctx, 2*time.Minute)) // writes the markers
-		c.Each(kill, 0)
+		c.Each(virtual.Kill, 0)
 		c.Servers[0].Restart(false)
 		c.Each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -19,7 +20,7 @@ func TestANameIsTakenForItsMinimumHoldAfterACrash(t *testing.T) {
 			acquired := c.Clock.Now()
 			c.Lock(l, "a", redlock.WithMinHold(d))
 			time.Sleep(after)
-			settle()
+			virtual.Settle()
 			for i, server := range c.Servers { // from here on, nobody hears of the holder
 				server.Disconnect()
 				server.RefuseWith("NOAUTH", "EVALSHA", "EVAL")
@@ -42,15 +43,15 @@ func TestANameIsTakenForItsMinimumHoldAfterALoss(t *testing.T) {
 		"its validity ends":     {[]redlock.LockOption{redlock.WithoutRenewal()}, func(*cluster, *redlock.Lock) {}},
 		"its maximum hold ends": {[]redlock.LockOption{redlock.WithMaxHold(time.Second)}, func(*cluster, *redlock.Lock) {}},
 		"the masters are away": {nil, func(c *cluster, lock *redlock.Lock) {
-			c.Each(mute)
+			c.Each(virtual.Mute)
 			<-lock.Done()
-			c.Each(unmute)
+			c.Each(virtual.Unmute)
 		}},
 		"it is extended as it is lost": {nil, func(c *cluster, lock *redlock.Lock) {
-			c.Each(stop, 0, 1)
-			endsOnly(lock.Extend(ctx, time.Minute)) // one master does
+			c.Each(virtual.Stop, 0, 1)
+			virtual.EndsOnly(lock.Extend(ctx, time.Minute)) // one master does
 			<-lock.Done()
-			c.Each(resume, 0, 1)
+			c.Each(virtual.Resume, 0, 1)
 		}},
 	} {
 		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
@@ -75,7 +76,7 @@ func TestAMinimumHoldOutlastsMastersThatForget(t *testing.T) {
 		lock := c.Lock(c.Renewing(redlock.WithMinHold(d)), "a")
 		acquired := c.Clock.Now()
 		c.Unlock(lock)
-		settle()
+		virtual.Settle()
 		c.Servers[0].Restart(false)
 		c.Servers[1].Restart(false)
 		other := c.Locker()
@@ -97,7 +98,7 @@ func TestAReleaseThatIsPendingLeavesWhatIsLeftOfTheMinimumHold(t *testing.T) {
 				l := c.Locker(redlock.WithTTL(time.Minute), redlock.WithMinHold(d))
 				acquired := c.Clock.Now()
 				lock := c.Lock(l, "a")
-				settle()
+				virtual.Settle()
 				c.Each(away.leave, 2, 3)
 				c.Unlock(lock)
 				time.Sleep(back)
@@ -123,8 +124,8 @@ func TestAReleaseThatRunsLateDoesNotProlongItsKey(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		acquired := c.Clock.Now()
 		lock := c.Lock(c.Locker(redlock.WithMinHold(d)), "a")
-		settle()
-		c.Each(delaying(15*time.Second, 0), 0)
+		virtual.Settle()
+		c.Each(virtual.Delaying(15*time.Second, 0), 0)
 		c.Unlock(lock)
 		time.Sleep(acquired.Add(d + 2*time.Millisecond).Sub(c.Clock.Now()))
 		assert.Equal(t, []string{""}, uniq(c.Holders("a")))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -77,7 +78,7 @@ func TestANameIsTakenForItsMinimumHoldHoweverEarlyTheLockIsReleased(t *testing.T
 					if end == nil {
 						end = func(*redlock.Locker) error { return lock.Unlock(ctx) }
 					}
-					assert.Less(t, elapsed(func() { require.NoError(t, end(l)) }), time.Millisecond)
+					assert.Less(t, virtual.Elapsed(func() { require.NoError(t, end(l)) }), time.Millisecond)
 					require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 					require.NoError(t, lock.Unlock(ctx), "the second time")
 					c.Taken(other, "a")
@@ -86,7 +87,7 @@ func TestANameIsTakenForItsMinimumHoldHoweverEarlyTheLockIsReleased(t *testing.T
 					}
 					c.lasts("a", acquired, d)
 					c.Unlock(c.Lock(other, "a"))
-					settle()
+					virtual.Settle()
 					time.Sleep(time.Millisecond)
 					assert.Empty(t, c.Holders("a")[0])
 					assert.Equal(t, test.end != nil, c.Holders("b")[0] == "")
@@ -111,7 +112,7 @@ func TestEveryNameOfALockIsTakenForItsMinimumHold(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		_, err = l.TryLockAll(ctx, []string{"a", "c"})
 		require.ErrorIs(t, err, redlock.ErrTaken)
-		settle()
+		virtual.Settle()
 		assert.Equal(t, []string{""}, uniq(c.Holders("c")), "a set that was refused leaves nothing")
 		names := lock.Names()
 		c.lasts(names[len(names)-1], acquired, d)
@@ -150,7 +151,7 @@ func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 			if released {
 				c.Unlock(lock)
 			}
-			settle()
+			virtual.Settle()
 			require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"))
 			c.LeavesNothing(0)
 			c.LeavesNothing(5 * time.Second) // the holder renews the lock, and finds out
@@ -184,7 +185,7 @@ func TestAMinimumHoldDoesNotTravelWithAnAdoption(t *testing.T) {
 func TestOnlyAWholeSetHasAMinimumHold(t *testing.T) {
 	const d = 2 * time.Second
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		g := c.gather(c.Within(patience), c.Renewing(redlock.WithTTL(time.Second)), redlock.WithMinHold(d))
+		g := c.gather(c.Within(virtual.Patience), c.Renewing(redlock.WithTTL(time.Second)), redlock.WithMinHold(d))
 		began := c.Clock.Now()
 		c.Unlock(g.second)
 		c.Unlock(g.set())
@@ -224,7 +225,7 @@ func TestAWaiterGetsTheNameAsItsMinimumHoldEnds(t *testing.T) {
 				assert.LessOrEqual(t, took, d+20*time.Millisecond)
 				assert.LessOrEqual(t, b.Stats().Polls, uint64(4))
 				assert.Zero(t, a.Stats().HandedOver)
-				settle()
+				virtual.Settle()
 				time.Sleep(time.Millisecond)
 				for _, server := range c.Servers {
 					_, ttl, _ := server.Get("a")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 )
 
 // A mixed fleet competes for one lock: workers of ours and of another Redlock library. Each worker
@@ -56,7 +57,7 @@ const (
 // mixedTime returns for how long a fleet works. In 10 s, the share of ours scatters too much for
 // the bounds where a foreign client is seen late, as beside the libraries that pause for longer.
 func mixedTime() time.Duration {
-	if thorough() {
+	if virtual.Thorough() {
 		return 20 * time.Second
 	}
 	return 10 * time.Second
@@ -66,11 +67,11 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range mixedNodes() {
 		for _, foreign := range foreignPauses[:unraced(1, len(foreignPauses))] {
-			if foreign.single && nodes > 1 || foreign.like && !thorough() {
+			if foreign.single && nodes > 1 || foreign.like && !virtual.Thorough() {
 				continue
 			}
 			for _, first := range []string{"ours", "theirs"} {
-				if foreign.single == (first == "theirs") && !thorough() {
+				if foreign.single == (first == "theirs") && !virtual.Thorough() {
 					continue // one order for each library
 				}
 				t.Run(fmt.Sprintf("%d nodes, %s, %s first", nodes, foreign.name, first), func(t *testing.T) {
@@ -96,9 +97,9 @@ func TestOursAndOtherClientsShareALock(t *testing.T) {
 // three.
 func mixedNodes() []int {
 	switch {
-	case raced, testing.Short():
+	case virtual.Raced, testing.Short():
 		return []int{3}
-	case thorough():
+	case virtual.Thorough():
 		return []int{1, 2, 3, 5}
 	default:
 		return []int{1, 3}
@@ -201,7 +202,7 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 		runBubble(t, fmt.Sprint(nodes, " nodes"), nodes, func(t *testing.T, c *cluster) {
 			c.Instantly()
 			lockers := c.lockers(mixedWorkers, rarely)
-			took := elapsed(func() { takeTurns(t, lockers, rounds, hold) })
+			took := virtual.Elapsed(func() { takeTurns(t, lockers, rounds, hold) })
 			assert.LessOrEqual(t, took-mixedWorkers*rounds*hold, most, "idle")
 		})
 	}

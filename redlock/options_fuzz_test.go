@@ -15,6 +15,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof/fuzzed"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -120,7 +121,7 @@ func FuzzOptions(f *testing.F) {
 				return
 			}
 			defer func() { require.NoError(t, l.Close()) }()
-			settle()
+			virtual.Settle()
 			var own []redlock.LockOption
 			for range s.Below(4) {
 				own = append(own, fuzzed.Pick(s, lockOptions(s, &minimum)...)())
@@ -155,7 +156,7 @@ func (c *cluster) lockWith(l *redlock.Locker, s *fuzzed.Source, minimum time.Dur
 	lock, err := call(limited, "name", own...)
 	if errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, context.DeadlineExceeded) {
 		// It was missed by the nanoseconds that the call took, and no more.
-		settle()
+		virtual.Settle()
 		began := c.Clock.Now()
 		again, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -69,7 +70,7 @@ func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *
 			c.grown().proofless()
 			l := c.Locker(strict, redlock.WithMaxTTL(maxTTL))
 			require.NoError(t, l.Ready(ctx))
-			c.Each(kill, 0, 1)
+			c.Each(virtual.Kill, 0, 1)
 			time.Sleep(20 * time.Second)
 			if uptime > 0 {
 				c.Servers[1].SetInfo("uptime_in_seconds", strconv.Itoa(uptime))
@@ -116,7 +117,7 @@ func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 		c.proofless()
 		c.NoQuorum(l)
 		time.Sleep(time.Second)
-		endsOnly(c.barred(l))
+		virtual.EndsOnly(c.barred(l))
 	})
 }
 
@@ -125,7 +126,7 @@ func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 func (c *cluster) restartWithAStep(i int) {
 	c.Servers[i].SetInfo("uptime_in_seconds", "3600")
 	c.Servers[i].Restart(false)
-	settle()
+	virtual.Settle()
 }
 
 // Without a marker, the uptime is the only evidence at a client's first contact with a server

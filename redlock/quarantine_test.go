@@ -14,6 +14,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -112,8 +113,8 @@ func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.grown().durable()
 		lock := c.Lock(c.Locker(strict), "a")
-		settle()
-		c.Each(restart)
+		virtual.Settle()
+		c.Each(virtual.Restart)
 		c.Lock(c.Connecting(strict), "b")
 		time.Sleep(time.Second)
 		require.NoError(t, lock.Verify(ctx), "nothing is forgotten")
@@ -144,9 +145,9 @@ func TestInitMakesNewMastersVoteAtOnce(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		operator := c.Locker(strict)
 		c.Servers[2].Kill()
-		settle()
+		virtual.Settle()
 		var err error
-		took := elapsed(func() { err = admin.Of(operator).Init(ctx, false) })
+		took := virtual.Elapsed(func() { err = admin.Of(operator).Init(ctx, false) })
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.LessOrEqual(t, took, 3*time.Second, "it does not spin")
 		require.ErrorContains(t, err, "a new cluster begins when all of its masters are there, also redis://node2:6379")
@@ -184,7 +185,7 @@ func TestCloseDoesNotWaitForProofsOfMemory(t *testing.T) {
 			c.Slow(100 * time.Millisecond)
 			l := c.Connecting()
 			time.Sleep(after)
-			assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }), "after %v", after)
+			assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }), "after %v", after)
 		})
 	}
 }
@@ -192,7 +193,7 @@ func TestCloseDoesNotWaitForProofsOfMemory(t *testing.T) {
 func TestInitEndsWithItsLocker(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Connecting()
-		c.Each(mute)
+		c.Each(virtual.Mute)
 		done := c.Ending(func() error { return admin.Of(l).Init(ctx, false) })
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, l.Close())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -32,13 +33,13 @@ func TestReleaseBehindAnExtensionIsKeptForTheNodeThatItHeals(t *testing.T) {
 		lock := c.Lock(l, "a")
 		c.Servers[0].Restart(true)
 		time.Sleep(time.Second)
-		c.Each(delaying(50*time.Millisecond, 0))
+		c.Each(virtual.Delaying(50*time.Millisecond, 0))
 		// The script is loaded and run; its reply and all that follows are lost.
 		c.Servers[0].CutAfterWrite(2)
 		extended := c.Ending(func() error { return lock.Extend(ctx, time.Minute) })
 		time.Sleep(10 * time.Millisecond)
 		c.Unlock(lock)
-		endsOnly(<-extended)
+		virtual.EndsOnly(<-extended)
 		c.LeavesNothing(5 * time.Second)
 	})
 }
@@ -54,9 +55,9 @@ func TestAReleaseIsKeptForANodeWhoseScriptFailedMidway(t *testing.T) {
 			l := c.Locker(redlock.WithFencing(), redlock.WithTTL(time.Minute))
 			c.know(l)
 			c.Servers[0].RefuseWith(words, "EVALSHA")
-			c.Each(delaying(time.Millisecond, 0), 1, 2) // a refusal after the lock is won is not looked at
+			c.Each(virtual.Delaying(time.Millisecond, 0), 1, 2) // a refusal after the lock is won is not looked at
 			lock := c.Lock(l, "a")
-			settle()
+			virtual.Settle()
 			c.Servers[0].RefuseWith("", "EVALSHA")
 			c.Set("a", lock.Value(), time.Minute, 0) // the part of the script that ran
 			c.Servers[0].Kill()
@@ -93,13 +94,13 @@ func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
 			l := c.Renewing(redlock.WithTTL(10 * time.Second))
 			lock := c.Lock(l, "a")
 			time.Sleep(3 * time.Second) // the first renewal is next, and reaches one node of three
-			c.Each(kill, 0, 1)
+			c.Each(virtual.Kill, 0, 1)
 			<-lock.Done()
 			require.ErrorIs(t, lock.Err(), redlock.ErrLost)
 			require.Equal(t, lock.Value(), c.Holders("a")[2], "it is undone once the other nodes have forgotten it")
 			time.Sleep(wait)
-			c.Each(restart, 0, 1)
-			took := elapsed(func() { require.NoError(t, l.Close()) })
+			c.Each(virtual.Restart, 0, 1)
+			took := virtual.Elapsed(func() { require.NoError(t, l.Close()) })
 			assert.Less(t, took, time.Second+time.Millisecond)
 			assert.Empty(t, c.Holders("a")[2])
 		})
@@ -111,7 +112,7 @@ func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
 			l := c.Locker(redlock.WithTTL(time.Minute))
 			lock := c.Lock(l, "a")
-			settle()
+			virtual.Settle()
 			c.Each(away.leave, 2)
 			c.Unlock(lock)
 			time.AfterFunc(400*time.Millisecond, func() { c.Each(away.back, 2) })
@@ -128,11 +129,11 @@ func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 			l := c.Locker(redlock.WithTTL(time.Minute), redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			c.Lock(l, "a")
 			c.Lock(l, "b")
-			settle()
+			virtual.Settle()
 			c.Each(away.leave, 2)
-			settle()
+			virtual.Settle()
 			var err error
-			took := elapsed(func() { err = l.Close() })
+			took := virtual.Elapsed(func() { err = l.Close() })
 			assert.LessOrEqual(t, took, 2*time.Second)
 			require.ErrorIs(t, err, redlock.ErrUndelivered)
 			var node *redlock.NodeError
@@ -154,8 +155,8 @@ func TestCloseDoesNotWaitForANodeThatHasNothingOfOurs(t *testing.T) {
 		c.Servers[2].Kill()
 		l := c.Locker(redlock.WithTTL(time.Minute))
 		c.Lock(l, "a")
-		settle()
-		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
+		virtual.Settle()
+		assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }))
 		assert.Zero(t, c.Keys())
 	})
 }
@@ -163,12 +164,12 @@ func TestCloseDoesNotWaitForANodeThatHasNothingOfOurs(t *testing.T) {
 func TestCloseWaitsForWhatAnAdoptionTookToBeGivenBack(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		old, adopter := c.Lock(c.Locker(), "a"), c.Locker()
-		settle()
-		c.Each(deafen)
+		virtual.Settle()
+		c.Each(virtual.Deafen)
 		_, err := adopter.Adopt(ctx, "a", old.Value())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.NotContains(t, c.Holders("a"), "")
-		time.AfterFunc(time.Second, func() { c.Each(undeaf) })
+		time.AfterFunc(time.Second, func() { c.Each(virtual.Undeaf) })
 		require.NoError(t, adopter.Close())
 		assert.Equal(t, []string{old.Value()}, uniq(c.Holders("a")))
 		assert.Empty(t, c.notes())
@@ -188,10 +189,10 @@ func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
 		l, err := redlock.NewFromNodes(nodes)
 		require.NoError(t, err)
 		c.Lock(l, "a")
-		settle()
+		virtual.Settle()
 		c.Servers[2].Kill()
-		settle()
-		assert.Zero(t, elapsed(func() { require.NoError(t, l.Close()) }))
+		virtual.Settle()
+		assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }))
 		c.Servers[2].Restart(true)
 		assert.Zero(t, nodes[2].Drain(ctx))
 		assert.Zero(t, c.Keys())
@@ -279,7 +280,9 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 		c.Set("s#1", "DIEDAAAAAAAAAAAAAAAAAAAAAA", 2*time.Second)
 		waits, err := l.Semaphore("s", 1)
 		require.NoError(t, err)
-		got := c.Queued(func() (*redlock.Lock, error) { return waits.Acquire(c.Within(patience), redlock.WithTTL(time.Minute)) })
+		got := c.Queued(func() (*redlock.Lock, error) {
+			return waits.Acquire(c.Within(virtual.Patience), redlock.WithTTL(time.Minute))
+		})
 		var once atomic.Bool
 		for i, server := range c.Servers {
 			server.OnCommand(func(cmd fakeredis.Command) {
@@ -295,12 +298,12 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 
 // The last vote comes after the verdict: as an answer, or as none.
 func TestTheVotesOfALossAreThoseThatDecidedIt(t *testing.T) {
-	for name, last := range map[string]func(*fakeredis.Node){"an answer": delaying(10*time.Millisecond, 0), "none": mute} {
+	for name, last := range map[string]func(*fakeredis.Node){"an answer": virtual.Delaying(10*time.Millisecond, 0), "none": virtual.Mute} {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 			lock := c.of(k, c.Locker())
 			c.Each(func(n *fakeredis.Node) {
 				for _, key := range n.Keys() {
-					if key != pipeline.MemoryKey && key != membersKey {
+					if key != pipeline.MemoryKey && key != pipeline.RegisterKey {
 						n.Do(t, "DEL", key)
 					}
 				}
@@ -335,7 +338,7 @@ func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
 	}
 	for name, way := range ways {
 		for i, a := range absences() {
-			if i > 0 && name != "Unlock" && !thorough() {
+			if i > 0 && name != "Unlock" && !virtual.Thorough() {
 				continue
 			}
 			eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
@@ -373,7 +376,7 @@ func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
 func TestUnlockAgainReleasesWhereItFailed(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 		lock := c.of(k, c.Locker(), redlock.WithTTL(time.Minute))
-		settle()
+		virtual.Settle()
 		c.Each(func(n *fakeredis.Node) {
 			n.RefuseWith("NOPERM this user has no permissions to run the 'evalsha' command", "EVALSHA")
 		}, 1, 2)
@@ -392,9 +395,9 @@ func TestUnlockAgainReleasesWhatWasNotKept(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker()
 		lock := c.Lock(l, "a", redlock.WithTTL(time.Minute))
-		c.Each(mute, 1, 2)
+		c.Each(virtual.Mute, 1, 2)
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
-		c.Each(unmute, 1, 2)
+		c.Each(virtual.Unmute, 1, 2)
 		time.Sleep(time.Second)
 		c.Set("a", lock.Value(), time.Minute, 1, 2)
 		require.NoError(t, lock.Unlock(ctx))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -27,13 +28,13 @@ func TestReadersShareALockAndExcludeWriters(t *testing.T) {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			a, b := c.Locker(), c.Locker()
 			readers := []*redlock.Lock{c.read(a), c.read(a), c.read(b)}
-			settle()
+			virtual.Settle()
 			assert.Equal(t, []string{wire.Marker}, uniq(c.Holders("a")))
 			for _, reader := range readers {
 				c.Taken(b, "a")
 				require.NoError(t, reader.Verify(ctx))
 				c.Unlock(reader)
-				settle()
+				virtual.Settle()
 			}
 			assert.Zero(t, c.Keys())
 			writer := c.Lock(b, "a")
@@ -102,7 +103,7 @@ func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 		l := c.Locker()
 		lives := func(want time.Duration) {
 			t.Helper()
-			settle()
+			virtual.Settle()
 			for _, server := range c.Servers {
 				value, left, _ := server.Get("a")
 				assert.Equal(t, wire.Marker, value)
@@ -159,7 +160,7 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 				c.Unlock(one, two)
 			}
 			down.Continue()
-			settle()
+			virtual.Settle()
 		}
 		for _, l := range lockers {
 			assert.LessOrEqual(t, l.Stats().SecondRounds, l.Stats().Acquired, "one round trip more at most")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -37,7 +38,7 @@ func (c *cluster) crowd(readers int, lockers ...*redlock.Locker) <-chan *redlock
 
 // took receives the locks of a crowd, and returns how long that takes.
 func took(got <-chan *redlock.Lock, readers int) (locks []*redlock.Lock, after time.Duration) {
-	after = elapsed(func() {
+	after = virtual.Elapsed(func() {
 		for range readers {
 			locks = append(locks, <-got)
 		}
@@ -58,7 +59,7 @@ func (c *cluster) sent(since clock.Instant) (most, total int) {
 	for _, server := range c.Servers {
 		n := 0
 		for _, command := range server.Commands() {
-			if command.At > since && !ofHandshake(command.Args) {
+			if command.At > since && !virtual.OfHandshake(command.Args) {
 				n++
 			}
 		}
@@ -194,7 +195,7 @@ func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 		began := c.Clock.Now()
 		lock := <-second
 		assert.Less(t, c.Clock.Now().Sub(began), 50*time.Millisecond)
-		settle()
+		virtual.Settle()
 		c.Unlock(first, lock, c.read(a))
 		c.LeavesNothing(0)
 	})
@@ -351,7 +352,7 @@ func TestAnIntentThatIsLateDelaysReadersByItsLife(t *testing.T) {
 				c.read(c.Renewing())
 			}
 			c.intent("a writer's", intentLife)
-			after := elapsed(func() {
+			after := virtual.Elapsed(func() {
 				lock, err := l.RLock(ctx, "a")
 				require.NoError(t, err)
 				c.Unlock(lock)
@@ -372,7 +373,7 @@ func TestAnIntentThatIsLateEndsWithTheReleaseOfItsWriter(t *testing.T) {
 		writer := <-got
 		c.intent(writer.Value(), intentLife)
 		c.Unlock(writer)
-		settle()
+		virtual.Settle()
 		c.Unlock(c.read(c.Renewing())) // nobody waits
 		c.LeavesNothing(0)
 	})

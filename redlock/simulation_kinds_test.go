@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -210,7 +211,7 @@ func playKinds(t *testing.T, kinds []using) {
 			if count[0] == 0 {
 				count = [2]int{1, 12_000/len(kinds) + 1}
 			}
-			if !thorough() {
+			if !virtual.Thorough() {
 				count[0] = (count[0] + 1) / 2
 			}
 			for _, seed := range seeds(t, count[0], count[1], kind.changes) {

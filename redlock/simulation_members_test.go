@@ -56,7 +56,7 @@ func (s *simulation) found(members int) {
 	}
 	last := len(all) - 1
 	s.Admit(last, maxTTL)
-	for _, key := range []string{pipeline.MemoryKey, membersKey} {
+	for _, key := range []string{pipeline.MemoryKey, pipeline.RegisterKey} {
 		text, _, _ := all[last].Get(key)
 		for i := range all[:last] {
 			text = strings.Replace(text, fmt.Sprintf("%s=%[1]s", endpoint(i)), fmt.Sprintf("%s=redis://away%d:6379", endpoint(i), i), 1)
@@ -266,7 +266,7 @@ func versionIn(marker string) (number int) {
 // INFO wrote it: another one came with data from a disk, and is no memory.
 func (s *simulation) toldOf(i int) (list string, number int) {
 	marker, _, _ := s.Servers[i].Get(pipeline.MemoryKey)
-	text, _, _ := s.Servers[i].Get(membersKey)
+	text, _, _ := s.Servers[i].Get(pipeline.RegisterKey)
 	lines := strings.Split(text, "\n")
 	words := append(strings.Fields(marker), "", "", "")
 	if len(lines) < 2 || words[0] != "active" || words[2] != s.Servers[i].RunID() && words[2] != "-" || strings.Contains(marker, " cluster=D ") {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 )
 
 // Small histories are played one at a time in a process and on one processor, so that the seed
@@ -124,7 +125,7 @@ func playShare(t *testing.T, text string) {
 // [plan.play]), and a goroutine that always gives way shows the scheduler, which preempts whoever
 // has run for 10 ms, that the others take turns. (Those that wake each other share one turn.)
 func repeatably() (undo func()) {
-	if raced {
+	if virtual.Raced {
 		percent := debug.SetGCPercent(400) // histories leave nothing behind
 		return func() { debug.SetGCPercent(percent) }
 	}
@@ -265,7 +266,7 @@ func replays(t *testing.T, seed uint64) {
 // Replays are the same to the nanosecond, but now and then one differs, because the scheduler has
 // preempted a goroutine: on a busy machine, most do. So two are enough, of thirty.
 func TestASeedDecidesAHistory(t *testing.T) {
-	if raced {
+	if virtual.Raced {
 		t.Skip("with the race detector, the scheduler's order is random")
 	}
 	if !history.SeededRandom {

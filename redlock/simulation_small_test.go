@@ -19,6 +19,7 @@ import (
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof"
 	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -114,7 +115,7 @@ type small struct {
 
 // play runs a plan in a world of its own.
 func (p *plan) play(t *testing.T) *small {
-	if played++; played%collected == 0 && !raced {
+	if played++; played%collected == 0 && !virtual.Raced {
 		runtime.GC()
 	}
 	history.SeedRandom(t, p.seed)
@@ -281,7 +282,7 @@ func TestSmallHistoriesWithChangesOfMembers(t *testing.T) {
 		return
 	}
 	size := sizeOf(8, 500_000)
-	if thorough() && !soaks() {
+	if virtual.Thorough() && !soaks() {
 		size = 40
 	}
 	count := history.Count(t, size)

@@ -20,9 +20,8 @@ import (
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/history"
-	"github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // A simulation has processes that contend for locks over fake nodes, in virtual time, while the
@@ -72,9 +71,6 @@ type simulation struct {
 	apart time.Duration      // by how much the clock of a node may be wrong
 }
 
-// raced reports whether the race detector is on, which makes a simulation take ten times as long.
-const raced = search.Race
-
 // seeds returns the seeds to run: the one of the environment, or as many new ones as the size says.
 // Those that are settled are the same in every ordinary run.
 func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
@@ -82,7 +78,7 @@ func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
 	if seed, asked := history.Seed(t); asked {
 		return []uint64{seed}
 	}
-	if raced {
+	if virtual.Raced {
 		t.Skip("takes too long under the race detector, which gets small histories, and those of the driver")
 	}
 	for i := range sizeOf(small, full) {
@@ -104,7 +100,7 @@ func sizeOf(small, full int) int {
 	switch {
 	case soaks():
 		return full
-	case testing.Short(), raced:
+	case testing.Short(), virtual.Raced:
 		return max(small/10, 1)
 	default:
 		return small
@@ -114,7 +110,7 @@ func sizeOf(small, full int) int {
 // unraced returns the first number under the race detector, which makes everything take ten times
 // as long, and the second one without it.
 func unraced(raceSize, size int) int {
-	if raced {
+	if virtual.Raced {
 		return raceSize
 	}
 	return size
@@ -124,7 +120,7 @@ func unraced(raceSize, size int) int {
 // and its goroutines are those of the simulations, which do run.
 func skipRaced(t *testing.T) {
 	t.Helper()
-	if raced {
+	if virtual.Raced {
 		t.Skip("a statistic of many turns: it runs without the race detector")
 	}
 }
@@ -150,7 +146,7 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 // newSimulation returns a simulation without nodes and processes. It must be canceled.
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{
-		cluster: &cluster{T: t, Clock: clocktest.New()}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
+		cluster: &cluster{&virtual.Cluster{T: t, Clock: clocktest.New()}}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
 		ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second, patience: time.Minute,
 		hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
 	}
@@ -332,7 +328,7 @@ func (s *simulation) leavesNothing(after time.Duration) {
 // of a semaphore's permits, the proof of memory, and the log.
 func outlives(key string) bool {
 	return strings.HasPrefix(key, "redquorum:fence:") || strings.HasPrefix(key, "redquorum:permits:") ||
-		key == pipeline.MemoryKey || key == membersKey || key == wire.LogKey
+		key == pipeline.MemoryKey || key == pipeline.RegisterKey || key == virtual.LogKey
 }
 
 // watchParts looks for names that a set holds while it waits for the rest, until done is closed:

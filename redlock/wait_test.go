@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -53,7 +54,7 @@ func TestALockThatAForeignClientReleasesIsFoundByPolling(t *testing.T) {
 		got := c.Waiting(c.Locker(redlock.WithRetry(100*time.Millisecond, 400*time.Millisecond)), "a")
 		time.Sleep(3 * time.Second)
 		c.Del("a")
-		took := elapsed(func() { c.Unlock(<-got) })
+		took := virtual.Elapsed(func() { c.Unlock(<-got) })
 		assert.LessOrEqual(t, took, 410*time.Millisecond)
 	})
 }
@@ -101,7 +102,7 @@ func (c *endedContext) Err() error {
 func TestAWaiterWhoseContextEndsAsItsTurnComesSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker()
-		c.Each(kill)
+		c.Each(virtual.Kill)
 		time.Sleep(time.Second)
 		firstContext, cancel := context.WithCancel(ctx)
 		secondContext := &endedContext{Context: ctx}
@@ -146,7 +147,7 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 			}
 			got := c.Waiting(c.Locker(), "a")
 			c.Unlock(lock)
-			took := elapsed(func() { lock = <-got })
+			took := virtual.Elapsed(func() { lock = <-got })
 			assert.LessOrEqual(t, took, test.most)
 			c.Unlock(lock)
 		})
@@ -199,7 +200,7 @@ func TestALockOfAnyNameOnAnyNumberOfNodesIsHandedOver(t *testing.T) {
 			time.Sleep(time.Second)
 			for _, server := range c.Servers {
 				for _, key := range server.Keys() {
-					if key == pipeline.MemoryKey || key == membersKey {
+					if key == pipeline.MemoryKey || key == pipeline.RegisterKey {
 						continue
 					}
 					_, left, _ := server.Get(key)
@@ -275,11 +276,11 @@ func TestNoClientOvertakesTheWaiterForAnyNameOfASet(t *testing.T) {
 			holder, waiter := c.Locker(), c.lagging()
 			lock, err := holder.LockAll(ctx, set)
 			require.NoError(t, err)
-			settle()
+			virtual.Settle()
 			first := c.Waiting(waiter, "y")
 			time.Sleep(80 * time.Millisecond)
 			c.Unlock(lock)
-			settle()
+			virtual.Settle()
 			// The vote has been handed over, and its message is on the way.
 			time.Sleep(time.Millisecond)
 			again := c.Background(func() (*redlock.Lock, error) { return holder.Lock(ctx, "y") })

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -87,7 +88,7 @@ func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 		runBubble(t, what, 5, func(t *testing.T, c *cluster) {
 			c.Slow(time.Millisecond)
 			lockers := views(c)
-			assert.Less(t, elapsed(func() { takeTurns(t, lockers, 20, time.Millisecond) }), 2*time.Second)
+			assert.Less(t, virtual.Elapsed(func() { takeTurns(t, lockers, 20, time.Millisecond) }), 2*time.Second)
 			for _, l := range lockers {
 				assert.True(t, what != "orders" || l.Stats().Polls == 0, "every waiter was woken")
 			}
@@ -105,8 +106,8 @@ func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 		most            time.Duration
 	}{
 		"quarantined": {empty, 3, 5, 100 * time.Millisecond},
-		"mute":        {mute, 2, 20, 5 * time.Second},
-		"slow":        {delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
+		"mute":        {virtual.Mute, 2, 20, 5 * time.Second},
+		"slow":        {virtual.Delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
 	} {
 		for node := range 5 { // one of them is the coordinator
 			runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
@@ -118,10 +119,10 @@ func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 				if name == "quarantined" {
 					time.Sleep(time.Second) // to connect again
 				}
-				took := elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
+				took := virtual.Elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
 				t.Log(took)
 				assert.Less(t, took, test.most)
-				c.Each(unmute, node)
+				c.Each(virtual.Unmute, node)
 				c.LeavesNothing(15 * time.Second)
 			})
 		}
@@ -231,7 +232,7 @@ func (s spin) run(c *cluster, length time.Duration) (waits int, worst int64) {
 func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	length, sizes := time.Duration(max(sizeOf(3, 200), 3))*time.Second/10, []int{3}
-	if thorough() {
+	if virtual.Thorough() {
 		sizes = []int{3, 1, 5}
 	}
 	for _, nodes := range sizes {
@@ -276,7 +277,7 @@ func TestWaitersOfTheSameAgeDoNotSplitTheirVotesAgainAndAgain(t *testing.T) {
 		}
 		time.Sleep(held)
 		c.Unlock(first)
-		took := elapsed(func() {
+		took := virtual.Elapsed(func() {
 			for range waiters {
 				assert.NoError(t, <-over)
 			}
@@ -303,7 +304,7 @@ func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		for coordinator, server := range c.Servers {
 			if _, _, found := server.Get("redquorum:wait:a"); found {
-				c.Each(kill, (coordinator+1)%5, (coordinator+2)%5, (coordinator+3)%5)
+				c.Each(virtual.Kill, (coordinator+1)%5, (coordinator+2)%5, (coordinator+3)%5)
 				break
 			}
 		}
@@ -311,7 +312,8 @@ func TestWaitersDoNotPassAVoteAroundWithoutAQuorum(t *testing.T) {
 		require.ErrorIs(t, lock.Unlock(ctx), redlock.ErrNoQuorum)
 		before := c.Commands()
 		time.Sleep(10 * time.Second)
-		// An attempt is a coordinator request, a round and a release to each of the two remaining nodes.
+		// An attempt is a coordinator request, a round and a release to each of the two remaining
+		// nodes.
 		assert.LessOrEqual(t, c.Commands()-before, waiters*6*100, "ten attempts per second each")
 		cancel()
 		for _, end := range ends {
