@@ -2,7 +2,6 @@ package members
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -44,26 +43,12 @@ func (ms *Membership) maxTTLLocked(r *record.Roster) time.Duration {
 	}
 }
 
-// settleLocked finds out whether all members were told the roster. From then on, nobody is left
-// who could let one rejoin at the version before. They say so within half of the shorter
-// quarantine: one of them that forgot in that time waits for all of it, and what somebody has read
-// to let it rejoin is younger than the other half (rejoin).
+// settleLocked finds out whether all members were told the roster.
 func (ms *Membership) settleLocked(reports []core.Report) {
 	k := &ms.keeper
-	r := k.roster
-	if r == nil || k.settled == r.Version {
-		return
+	if r := k.roster; r != nil && k.settled != r.Version && ms.clientLocked().AllKnow(r, reports, ms.clock.Now()) {
+		k.settled = r.Version
 	}
-	since := ms.clock.Now().Add(-core.Fresh(r.Earlier))
-	for _, p := range r.Members {
-		if !slices.ContainsFunc(reports, func(one core.Report) bool {
-			t := one.Told()
-			return one.Place.Member == p.ID && t != nil && t.Cluster == r.Cluster && t.Version == r.Version && one.Asked > since && !ms.lives.Over(one.Marker, one.Place)
-		}) {
-			return
-		}
-	}
-	k.settled = r.Version
 }
 
 // settlesLocked reports whether the members should be asked, because each seems to have been told

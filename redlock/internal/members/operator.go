@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -13,16 +12,10 @@ import (
 )
 
 // Standing is what the masters say of the cluster now.
-type Standing struct {
-	Roster *record.Roster
-	Told   map[string]int64 // the number of the version that each member was told
-	Next   time.Duration    // until another version can be chosen
-	Behind []record.Peer    // members of whom it is not known that they were told the roster
-	Open   bool             // a choice was begun, and may be finished
-	Ahead  bool             // a member was told later than its clock says that it is: the clock was set back
+type Standing = core.Standing
 
-	reports []core.Report
-}
+// NoRosterError means that no majority of members tells the same list.
+type NoRosterError = core.NoRosterError
 
 // Standing asks all masters. It fails if no majority tells the same, or ctx ends.
 func (ms *Membership) Standing(ctx context.Context) (Standing, error) {
@@ -44,48 +37,13 @@ func (ms *Membership) look(ctx context.Context) ([]core.Report, error) {
 	return reports, nil
 }
 
-// NoRosterError means that no majority of members tells the same list.
-type NoRosterError struct{ Told, Need int } // how many do, and how many it takes; 0 if no list is known
-
-func (e *NoRosterError) Error() string { return "no majority of the members of a cluster answers" }
-
 func (ms *Membership) standing(reports []core.Report) (Standing, error) {
 	ms.mu.Lock()
-	roster, conflict, c := ms.keeper.roster, ms.keeper.conflict, ms.clientLocked()
-	ms.mu.Unlock()
-	if conflict != nil {
-		return Standing{}, conflict
+	defer ms.mu.Unlock()
+	if k := &ms.keeper; k.conflict != nil {
+		return Standing{}, k.conflict
 	}
-	if roster == nil {
-		return Standing{}, &NoRosterError{}
-	}
-	if named := core.NamedIn(reports, roster); named < roster.Need() {
-		return Standing{}, &NoRosterError{named, roster.Need()}
-	}
-	s := Standing{Roster: roster, Told: map[string]int64{}, reports: reports}
-	var left []int64 // until each member accepts
-	for i := range reports {
-		r := &reports[i]
-		if t := r.Told(); t != nil && t.Cluster == roster.Cluster && roster.Index(r.Place.Member) >= 0 {
-			s.Told[r.Place.Member] = t.Version.Number
-		}
-		if c.Remembers(r, roster) {
-			left = append(left, max(0, min(r.Register.Since+roster.Wait()-r.Now, roster.Wait())))
-			s.Open = s.Open || r.Register.Accepted != nil
-			s.Ahead = s.Ahead || r.Register.Since > r.Now
-		}
-	}
-	if len(left) < roster.Need() { // the marker of another one is of a life that is over
-		return Standing{}, &NoRosterError{len(left), roster.Need()}
-	}
-	for _, p := range roster.Members {
-		if s.Told[p.ID] < roster.Version.Number {
-			s.Behind = append(s.Behind, p)
-		}
-	}
-	slices.Sort(left)
-	s.Next = time.Duration(left[roster.Need()-1]) * time.Millisecond
-	return s, nil
+	return ms.clientLocked().Standing(ms.keeper.roster, reports)
 }
 
 // Progress is told what a change waits for. It must be quick.
@@ -149,28 +107,24 @@ func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (wa
 	if err != nil {
 		return "", 0, false, err
 	}
-	if own == nil && !s.Open {
+	switch s.NextMove(own, ms.clock.Now()) {
+	case core.TellThem:
 		for _, p := range s.Behind {
 			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, ms.whyDown(p))
 		}
 		ms.tellAll(ctx, s.Roster)
 		return waits, 0, len(s.Behind) == 0, nil
-	}
-	if own != nil && !s.Open {
-		for _, p := range s.Behind {
-			if own.Index(p.ID) >= 0 { // only the removal of one that is behind may begin
-				ms.tellAll(ctx, s.Roster)
-				return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, ms.whyDown(p)), 0, false, nil
-			}
-		}
-	}
-	if own != nil && !s.Open && ms.clock.Now() > core.FirstAsked(s.reports).Add(core.Fresh(s.Roster.MaxTTL)) {
-		return "", 0, false, nil // who told it may have forgotten it since
-	}
-	if s.Next > 0 && !s.Ahead { // with a promise, who is ahead begins to wait anew
+	case core.TellBefore:
+		ms.tellAll(ctx, s.Roster)
+		p, _ := s.Awaited(own)
+		return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, ms.whyDown(p)), 0, false, nil
+	case core.LookAgain:
+		return "", 0, false, nil
+	case core.AwaitLocks:
 		return "locks that may have begun before the last change", s.Next, false, nil
+	case core.ChooseAfter:
 	}
-	chosen, err := ms.choose(ctx, s.Roster, own, s.reports)
+	chosen, err := ms.choose(ctx, s.Roster, own, s.Reports)
 	if err == nil && chosen != nil {
 		ms.tellAll(ctx, chosen)
 		o.Chosen(s.Roster, chosen)
@@ -193,7 +147,7 @@ func (ms *Membership) whyDown(p record.Peer) string {
 // The first look at it is that of s, which takes no time from what follows it.
 func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
-	reports, roster := s.reports, s.Roster
+	reports, roster := s.Reports, s.Roster
 	for {
 		ms.mu.Lock()
 		at := node
@@ -234,23 +188,17 @@ func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell P
 }
 
 func (ms *Membership) prepare(ctx context.Context, r *core.Report, roster *record.Roster) (id string, ready bool, err error) {
-	p := r.Place
-	switch {
-	case p.Cluster == roster.Cluster && roster.Index(p.Member) >= 0:
-		return p.Member, true, nil // it is a member, or will be again when it has waited
-	case p.Cluster == roster.Cluster && p.Joined != 0:
-		return p.Member, true, nil // an operator before us has prepared it
-	case p.Cluster == roster.Cluster && p.Version.Number > roster.Version.Number:
-		return "", false, nil // it may be a member of that one
-	case p.Cluster != roster.Cluster && p.Cluster != "" && !p.IsCandidate(): // also if it forgot: that one awaits it
-		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, roster.Cluster)
-	case r.Marker.State == record.MarkerLater || r.Marker.State == record.MarkerUnreadable || r.Marker.State == record.MarkerAbsent:
-		return "", false, nil // the next look may say more
+	id, may := core.CandidacyOf(r, roster)
+	switch may {
+	case core.IsCandidate:
+		return id, true, nil
+	case core.NotYet:
+		return "", false, nil
+	case core.OfAnother:
+		return "", false, fmt.Errorf("%w: %s, not %s", ErrOtherCluster, r.Place.Cluster, roster.Cluster)
+	case core.MayBe:
 	}
-	if id = p.Member; p.Cluster != roster.Cluster { // otherwise a version that was begun may have it
-		id = roster.NewID()
-	}
-	joins := core.Change{Of: *r, Marker: r.Marker.At(record.Place{Cluster: roster.Cluster, Member: id, Joined: r.Now, Life: p.Life})}
-	now := ms.apply(ctx, []core.Change{joins}, nil)
-	return id, len(now) == 1 && now[0].Text == joins.Marker.Text(), nil
+	asks := core.AskToBe(r, roster, id)
+	now := ms.apply(ctx, []core.Change{asks}, nil)
+	return id, len(now) == 1 && now[0].Text == asks.Marker.Text(), nil
 }

@@ -47,6 +47,7 @@ type scene struct {
 	belief    Belief
 	reports   []Report
 	operators map[string]*operator
+	standing  Standing // what an operator saw last
 	checked   bool
 }
 
@@ -86,7 +87,7 @@ var sentences = []sentence{
 }
 
 func (s *scene) play(line string) {
-	for _, sentence := range slices.Concat(sentences, choices, cares) {
+	for _, sentence := range slices.Concat(sentences, choices, cares, standings) {
 		if words := sentence.form.FindStringSubmatch(line); words != nil {
 			sentence.play(s, words)
 			return
