@@ -197,6 +197,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 	defer lock.mu.Unlock()
 	now := l.clock.Now()
 	lock.touched = lock.touched.Or(result.MayHold)
+	lock.lacks = lock.lacks.Minus(result.Back)
 	lock.expireLocked(now)
 	lock.extending = false
 	if lock.extended != nil {
@@ -209,6 +210,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 	if lock.state != held {
 		return
 	}
+	lock.preferLocked(result.Taken)
 	// A longer TTL may have reached no node: what is left of the validity counts.
 	after := max(min(lock.ttl/retryShare, lock.until.Sub(now)/renewalShare), retryMin)
 	from := now
@@ -225,6 +227,37 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 		}
 	}
 	lock.planRenewalLocked(from, after)
+}
+
+// Late takes what a node answered after the verdict.
+func (x *extension) Late(item int, taken, back quorum.NodeSet) {
+	lock := x.items[item].lock
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.lacks = lock.lacks.Minus(back)
+	lock.touched = lock.touched.Or(back)
+	lock.preferLocked(taken)
+}
+
+// preferLocked asks nodes that refused an extension for the vote, once it is free. Waiters pass it
+// around: each of them is refused by the others, and gives it back. Without it a lock of a bare
+// majority would stay one for as long as others wait, and be lost with one node that is silent.
+//
+// As an extension, this goes to the nodes under the mutex, and so before the release, which takes
+// it back. If a quorum refused, the lock is lost by now, and asks for nothing.
+func (lock *Lock) preferLocked(taken quorum.NodeSet) {
+	if taken.Empty() || lock.state != held || lock.release != nil {
+		return
+	}
+	l := lock.locker
+	lock.lacks = lock.lacks.Or(taken)
+	now := l.clock.Now()
+	prefer := wire.Prefer{Keys: lock.keys(), Value: lock.value, Process: lock.process(), TTL: max(lock.until.Sub(now), 0)}
+	r := l.rounds.New(&round.Spec{
+		Request: lock.kind.prefer(lock, &prefer), Meaning: wire.None, Rule: quorum.DecideAnswered, Only: taken, Background: true,
+	})
+	l.life.enterAnyway()
+	r.Send(now.Add(lock.timeout), 0)
 }
 
 // A lock is renewed a third of its TTL after the beginning of the round that it is held by. After a

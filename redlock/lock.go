@@ -48,6 +48,7 @@ type Lock struct {
 	until     clock.Instant                // end of validity
 	heldUntil clock.Instant                // by WithMaxHold; schedule.Never without
 	touched   quorum.NodeSet               // nodes that have, may have or may yet get our value
+	lacks     quorum.NodeSet               // nodes that refused an extension, and may hand us the vote
 	epoch     uint64                       // of the membership, when the round that holds it began
 	err       error                        // why it is no longer held
 	done      chan struct{}                // closed when err is set; nil until Done is first called
@@ -142,6 +143,7 @@ type kind interface {
 	// extend adds the lock to an extension.
 	extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant)
 	verify(lock *Lock) pipeline.Request
+	prefer(lock *Lock, p *wire.Prefer) pipeline.Request
 	release(lock *Lock) pipeline.Request
 }
 
@@ -179,7 +181,7 @@ func (lock *Lock) grace() time.Duration { return lock.locker.config.grace(lock.t
 
 // process names this process on the wait lists that the lock may be on; "" if it is on none.
 func (lock *Lock) process() string {
-	if !lock.listed {
+	if !lock.listed && lock.lacks.Empty() {
 		return ""
 	}
 	return lock.locker.waiters.Subscriptions.Process()

@@ -53,8 +53,10 @@ func (mutex) raise(lock *Lock, token int64) pipeline.Request {
 
 func (mutex) extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant) {
 	x.Add(lock.keys(), lock.value, lock.lifeAt(now))
-	b.Add(len(lock.keys()))
+	b.Add(len(lock.keys()), lock.lacks)
 }
+
+func (mutex) prefer(_ *Lock, p *wire.Prefer) pipeline.Request { return p.Request() }
 
 func (mutex) verify(lock *Lock) pipeline.Request { return wire.Verify(lock.keys(), lock.value) }
 

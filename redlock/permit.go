@@ -174,7 +174,12 @@ func (p *permit) refused(_ *Lock, r *round.Round) error {
 
 func (p *permit) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
 	x.AddPermit(p.semaphore.wire, p.slot, lock.value, lock.ttl)
-	b.Add(1)
+	b.Add(1, lock.lacks)
+}
+
+func (p *permit) prefer(_ *Lock, ask *wire.Prefer) pipeline.Request {
+	ask.Keys, ask.Slot = []string{p.semaphore.wire.Key}, p.slot
+	return ask.Request()
 }
 
 // All slots: a round for any slot may have been answered late, or not at all. Until it has a

@@ -77,8 +77,10 @@ func (reader) wait(_ *Lock, ask *wire.Wait, turn bool) pipeline.Request {
 
 func (reader) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
 	x.AddShared(lock.key[:], lock.value, lock.ttl)
-	b.Add(1)
+	b.Add(1, lock.lacks)
 }
+
+func (reader) prefer(_ *Lock, p *wire.Prefer) pipeline.Request { return p.SharedRequest() }
 
 func (reader) verify(lock *Lock) pipeline.Request { return wire.VerifyShared(lock.key[0], lock.value) }
 

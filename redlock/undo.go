@@ -52,7 +52,7 @@ func (lock *Lock) mayHoldLocked() quorum.NodeSet {
 	if lock.extending {
 		return quorum.All(len(lock.locker.nodes()))
 	}
-	return lock.touched
+	return lock.touched.Or(lock.lacks)
 }
 
 func (lock *Lock) undoAtLocked() clock.Instant {

@@ -12,6 +12,7 @@ type Member[V comparable] struct {
 type Waiter[V comparable] struct {
 	Value V
 	Reads bool
+	Until int64 // of a holder that comes before the waiters: until when; 0 for a waiter
 }
 
 // An Entry is what one node keeps for one name. That of a name that was never locked has a Marker
@@ -215,7 +216,8 @@ func (e *Entry[V]) WaitRead(value V, ttl, ts int64, turn bool, grace int64, aliv
 
 // ServeReaders serves all readers up to the next writer, if the oldest waiter reads.
 func (e *Entry[V]) ServeReaders(grace int64, alive func(V) bool) {
-	if len(e.Waiting) > 0 && e.Waiting[0].Reads {
+	i := slices.IndexFunc(e.Waiting, func(w Waiter[V]) bool { return w.Reads || w.Until == 0 })
+	if i >= 0 && e.Waiting[i].Reads {
 		e.HandOver(grace, alive)
 	}
 }
@@ -239,7 +241,7 @@ func (e *Entry[V]) ExtendRead(value V, ttl int64) Answer {
 // ReleaseRead ends a read, or a wait for one. The last reader hands the key over; otherwise the key
 // is left to those that remain. It reports whether value was a reader.
 func (e *Entry[V]) ReleaseRead(value V, grace int64, alive func(V) bool) bool {
-	e.Forget(value)
+	e.quit(value)
 	if e.Key != e.Marker {
 		return false
 	}
@@ -332,13 +334,13 @@ func (e *Entry[V]) Release(value V, grace int64, alive func(V) bool) bool {
 		return false
 	}
 	e.Drop()
-	e.HandOver(grace, alive)
+	e.handOver(value, grace, alive)
 	return true
 }
 
 // Leave ends a wait, and passes on what was handed over meanwhile.
 func (e *Entry[V]) Leave(value V, grace int64, alive func(V) bool) bool {
-	e.Forget(value)
+	e.quit(value)
 	return e.Release(value, grace, alive)
 }
 
@@ -384,23 +386,56 @@ func (e *Entry[V]) ReleaseForeign(value V) bool {
 // free, or all readers up to the next writer. Waiters that are not alive are dropped. What a waiter
 // is handed counts only once it asks for it: so its counter is read, and its time to live begins,
 // after its attempt did.
+//
+// A holder that lacks this vote comes first, and has it until the time to live of its lock ends. It
+// is asked nothing: it has other votes, and finds this one with its next extension. So that one
+// does not count it yet: another client may have held the lock in between. A writer is passed over
+// while readers have the key.
 func (e *Entry[V]) HandOver(grace int64, alive func(V) bool) {
-	for len(e.Waiting) > 0 {
-		oldest := e.Waiting[0]
-		if alive(oldest.Value) {
-			if !oldest.Reads {
-				if e.Absent() {
-					e.Waiting = slices.Delete(e.Waiting, 0, 1)
-					e.Key, e.Until = oldest.Value, e.Now+grace
-				}
-				return
+	var none V
+	e.handOver(none, grace, alive)
+}
+
+// handOver is HandOver for a caller that does not get back what it gives.
+func (e *Entry[V]) handOver(own V, grace int64, alive func(V) bool) {
+	for i := 0; i < len(e.Waiting); {
+		oldest, until, served := e.Waiting[i], e.Now+grace, false
+		if oldest.Until == 0 {
+			served = alive(oldest.Value)
+		} else if until = oldest.Until; until > e.Now && oldest.Value != own {
+			if served = oldest.Reads || e.Absent(); !served {
+				i++
+				continue
 			}
+		}
+		if served && !oldest.Reads {
+			if e.Absent() {
+				e.Waiting = slices.Delete(e.Waiting, i, i+1)
+				e.Key, e.Until = oldest.Value, until
+			}
+			return
+		}
+		if served {
 			e.Purge()
-			e.prolong(oldest.Value, e.Now+grace)
+			e.prolong(oldest.Value, until)
 			e.Mark()
 		}
-		e.Waiting = slices.Delete(e.Waiting, 0, 1)
+		e.Waiting = slices.Delete(e.Waiting, i, i+1)
 	}
+}
+
+// Prefer puts a holder before all who wait, if another client has the key: this node refused to
+// extend its lock.
+func (e *Entry[V]) Prefer(value V, reads bool, until int64) {
+	if e.Absent() || e.Key == value {
+		return
+	}
+	e.Waiting = slices.DeleteFunc(e.Waiting, func(w Waiter[V]) bool { return w.Value == value && w.Until != 0 })
+	at := slices.IndexFunc(e.Waiting, func(w Waiter[V]) bool { return w.Until < until })
+	if at < 0 {
+		at = len(e.Waiting)
+	}
+	e.Waiting = slices.Insert(e.Waiting, at, Waiter[V]{value, reads, until})
 }
 
 // prolong is Put, if that is later. A reader that was healed here while its place on the list was
@@ -416,14 +451,19 @@ func (e *Entry[V]) prolong(value V, until int64) {
 
 // Join puts value on the list.
 func (e *Entry[V]) Join(value V, reads bool) {
-	w := Waiter[V]{value, reads}
+	w := Waiter[V]{Value: value, Reads: reads}
 	if !slices.Contains(e.Waiting, w) {
 		e.Waiting = append(e.Waiting, w)
 	}
 }
 
-// Forget takes value off the list.
+// Forget takes the waiter value off the list.
 func (e *Entry[V]) Forget(value V) {
+	e.Waiting = slices.DeleteFunc(e.Waiting, func(w Waiter[V]) bool { return w.Value == value && w.Until == 0 })
+}
+
+// quit takes value off the list, also as a holder.
+func (e *Entry[V]) quit(value V) {
 	e.Waiting = slices.DeleteFunc(e.Waiting, func(w Waiter[V]) bool { return w.Value == value })
 }
 

@@ -25,16 +25,21 @@ type Batch struct {
 	errs    []error // a node's error, by its index; nil while none failed
 }
 
-// BatchObserver is told the verdict on each lock, once. No mutex of the batch is held then.
+// BatchObserver is told the verdict on each lock, once, and then of each node that answers later
+// whether somebody else has a key of the lock there, or the lock has it back. No mutex of the batch
+// is held then.
 type BatchObserver interface {
 	Decided(item int, result Result)
+	Late(item int, taken, back quorum.NodeSet)
 }
 
 // Result is the outcome for one lock of a batch, when it was decided. Later votes still change the
-// batch, but nobody asks for them.
+// batch.
 type Result struct {
 	Verdict quorum.Verdict
 	MayHold quorum.NodeSet // all nodes except those where the call certainly changed nothing
+	Taken   quorum.NodeSet // nodes where somebody else has a key of the lock
+	Back    quorum.NodeSet // nodes that have it again since before, or since this batch
 }
 
 // item is one lock of a batch.
@@ -42,6 +47,8 @@ type item struct {
 	keys    int // how many it has
 	votes   quorum.Ballot
 	mayHold quorum.NodeSet
+	lacked  quorum.NodeSet // where somebody else had a key before
+	taken   quorum.NodeSet
 	verdict quorum.Verdict // final once it is not pending
 	told    bool           // the observer has been told
 	decided *standing      // with a verdict that it was not won
@@ -52,10 +59,15 @@ func NewBatch(ms *members.Membership, locks int, observer BatchObserver) *Batch 
 	return &Batch{members: ms, nodes: len(ms.Nodes()), observer: observer, items: make([]item, 0, locks), sending: true}
 }
 
-// Add adds a lock with this many keys.
-func (b *Batch) Add(keys int) {
-	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(b.nodes)})
+// Add adds a lock with this many keys. Where it lacked one, because somebody else had it, it may
+// have been handed that key since. Such a node counts as healed: the other one may have held the
+// lock in between, and the votes of those who noticed that must not be outweighed by this one.
+func (b *Batch) Add(keys int, lacked quorum.NodeSet) {
+	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(b.nodes), lacked: lacked})
 }
+
+// back returns the nodes that have answered that they have the lock again.
+func (it *item) back() quorum.NodeSet { return it.votes.Refused.And(it.mayHold).Minus(it.taken) }
 
 // Send asks all nodes. The observer is told nothing until Deliver is called, so until then the
 // caller may hold mutexes that the observer needs.
@@ -94,6 +106,7 @@ func (b *Batch) Proven(node int, reply any, proof *pipeline.Proof) {
 // Complete counts a node's votes. It implements pipeline.Sink.
 func (b *Batch) Complete(node int, reply any, err error) {
 	answer := wire.ReadExtended(reply)
+	var late []int
 	b.mu.Lock()
 	if err != nil {
 		b.failLocked(node, err)
@@ -107,8 +120,17 @@ func (b *Batch) Complete(node int, reply any, err error) {
 			}
 			continue
 		}
-		v, touched, said := answer.Next(it.keys)
+		v, touched, taken, said := answer.Next(it.keys)
+		if v == quorum.Granted && it.lacked.Has(node) {
+			v = quorum.Refused
+		}
 		it.votes.Add(node, v)
+		if taken {
+			it.taken.Add(node)
+		}
+		if v == quorum.Refused && it.told {
+			late = append(late, i)
+		}
 		if said != nil {
 			b.failLocked(node, said)
 		}
@@ -119,6 +141,17 @@ func (b *Batch) Complete(node int, reply any, err error) {
 	decided := b.decideLocked()
 	b.mu.Unlock()
 	b.tell(decided)
+	for _, i := range late {
+		b.tellLate(i, quorum.Only(node))
+	}
+}
+
+func (b *Batch) tellLate(i int, node quorum.NodeSet) {
+	b.mu.Lock()
+	it := &b.items[i]
+	taken, back := it.taken, it.back()
+	b.mu.Unlock()
+	b.observer.Late(i, taken.And(node), back.And(node))
 }
 
 func (b *Batch) failLocked(node int, err error) {
@@ -154,7 +187,7 @@ func (b *Batch) decideLocked() (decided []decision) {
 			if decided == nil {
 				decided = make([]decision, 0, len(b.items)-i)
 			}
-			decided = append(decided, decision{i, Result{it.verdict, it.mayHold}})
+			decided = append(decided, decision{i, Result{it.verdict, it.mayHold, it.taken, it.back()}})
 		}
 	}
 	return decided

@@ -72,11 +72,11 @@ func ReadExtended(reply any) Extended {
 }
 
 // Next takes the vote of the next lock, which has this many keys: it grants when all of them were
-// extended. Touched reports whether the node holds the value under one of the keys, or may. The
-// error is the node's, for the first key that failed.
-func (e *Extended) Next(keys int) (v quorum.Vote, touched bool, err error) {
+// extended. Touched reports whether the node holds the value under one of the keys, or may; taken,
+// whether somebody else has one. The error is the node's, for the first key that failed.
+func (e *Extended) Next(keys int) (v quorum.Vote, touched, taken bool, err error) {
 	if e.all {
-		return quorum.Granted, true, nil
+		return quorum.Granted, true, false, nil
 	}
 	n := min(keys, len(e.rest))
 	if n < keys {
@@ -92,6 +92,7 @@ func (e *Extended) Next(keys int) (v quorum.Vote, touched bool, err error) {
 				v = quorum.Refused
 			}
 		case int64(0):
+			taken = true
 			if v != quorum.Failed {
 				v = quorum.Refused
 			}
@@ -103,5 +104,5 @@ func (e *Extended) Next(keys int) (v quorum.Vote, touched bool, err error) {
 		}
 	}
 	e.rest = e.rest[n:]
-	return v, touched, err
+	return v, touched, taken, err
 }

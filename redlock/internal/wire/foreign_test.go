@@ -80,7 +80,7 @@ type scriptCase struct {
 // on returns the keys that a case is run on, and that of the lock.
 func (c scriptCase) on() (keys []string, lock string) {
 	switch {
-	case strings.HasPrefix(c.source[0], "permit"), strings.HasSuffix(c.name, "permit"):
+	case strings.HasPrefix(c.source[0], "permit"), strings.HasSuffix(c.name, "a permit"):
 		return []string{"a"}, "a#1"
 	case c.source[0] == "forget":
 		return []string{"redquorum:adopt:a:mine"}, "a"
@@ -108,6 +108,7 @@ func mutexCases() []scriptCase {
 		{"retain another's", "mine", []any{"other", 50, "", "", 30000}, retains, "mine", "0"},
 		{"retain too late", "mine", []any{"mine", 50, "p", "announced", 0}, retains, "", "1"},
 		{"extend", "mine", []any{"mine", 60000}, []string{"extend"}, "mine", "extended"},
+		{"prefer", "theirs", []any{"mine", "=p:mine", 60000}, []string{"prefer"}, "theirs", "1"},
 		{"join", "mine", []any{"set", 60000, "mine", now, 600000}, []string{"join"}, "set", ""},
 		{"raise", "mine", []any{"mine", now, 600000}, []string{"raise"}, "mine", ""},
 		{"mend", "mine", []any{"mine", now, now, 600000}, []string{"mend"}, "mine", "0"},
@@ -140,6 +141,7 @@ func permitCases() []scriptCase {
 		{"give back another's", "theirs", []any{"mine", 50, 2, 0, 1, "p"}, []string{"permit_release"}, "theirs", "0"},
 		{"extend a permit", "mine", []any{"mine", "#1 2 60000"}, extendKinds, "mine", ""},
 		{"heal a permit", "", []any{"mine", "#1 2 60000"}, extendKinds, "mine", "[2]"},
+		{"prefer the holder of a permit", "theirs", []any{"mine", "=p:mine", 60000, 1}, []string{"prefer"}, "theirs", "1"},
 		{"inspect permits", "mine", nil, []string{"permit_inspect"}, "mine", "["},
 	}
 }

@@ -48,11 +48,18 @@ func pairProcess(value string) string {
 // place is the place of a waiter on a list.
 func place(value string) string { return pairProcess(value) + ":" + value }
 
-// places are those of waiters. A reader's begins with a sign.
+// places are those of waiters. A reader's begins with a sign, and that of a holder with another one.
 func places(waiting []spec.Waiter[string]) []string {
 	places := []string{}
 	for _, waiter := range waiting {
-		places = append(places, map[bool]string{true: "+"}[waiter.Reads]+place(waiter.Value))
+		sign := ""
+		if waiter.Until != 0 {
+			sign = "="
+		}
+		if waiter.Reads {
+			sign += "+"
+		}
+		places = append(places, sign+place(waiter.Value))
 	}
 	return places
 }

@@ -264,7 +264,7 @@ func checkExtended(t *testing.T, reply any) {
 		mine := items[:min(keys, len(items))]
 		items = items[len(mine):]
 		want, touches, words := quorum.Granted, len(mine) < keys, []byte(nil)
-		fails, failed := len(mine) < keys, false
+		fails, failed, others := len(mine) < keys, false, false
 		for _, item := range mine {
 			n, said := item.(int64)
 			switch {
@@ -277,12 +277,13 @@ func checkExtended(t *testing.T, reply any) {
 				want = quorum.Refused
 			}
 			touches = touches || item == int64(1) || item == int64(2)
+			others = others || item == int64(0)
 		}
 		if fails {
 			want = quorum.Failed
 		}
-		vote, touched, err := e.Next(keys)
-		require.Equal(t, []any{want, touches}, []any{vote, touched}, "%#v", reply)
+		vote, touched, taken, err := e.Next(keys)
+		require.Equal(t, []any{want, touches, others}, []any{vote, touched, taken}, "%#v", reply)
 		require.False(t, err != nil && vote != quorum.Failed)
 		if len(words) > 0 {
 			require.ErrorContains(t, err, string(words))

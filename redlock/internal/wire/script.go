@@ -87,6 +87,9 @@ var (
 	joinScript    = inOrder("join")
 	waitScript    = inOrder("wait")
 
+	// In order: behind the release of its lock it would give the vote to nobody.
+	preferScript = inOrder("prefer")
+
 	// In order: behind the release of the lock it would have nothing to do anyway.
 	raiseScript = inOrder("raise").Batch(inOrder("raise_batch"), 3, mostWritten)
 	mendScript  = inOrder("mend")

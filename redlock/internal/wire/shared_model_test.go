@@ -18,7 +18,8 @@ import (
 // sharedPair has a node of the model of readers and writers in which violations are searched for.
 type sharedPair struct {
 	*pair
-	model *spec.Entry[string]
+	model     *spec.Entry[string]
+	preferred int // how many holders were
 }
 
 const (
@@ -37,7 +38,7 @@ var (
 
 func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 	check(t, func(p *pair) {
-		w := &sharedPair{p, &spec.Entry[string]{Marker: Marker}}
+		w := &sharedPair{pair: p, model: &spec.Entry[string]{Marker: Marker}}
 		p.t.Repeat(map[string]func(*rapid.T){
 			"":              w.compare,
 			"acquire read":  w.acquireRead,
@@ -52,6 +53,7 @@ func TestSharedScriptsDoWhatTheModelDoes(t *testing.T) {
 			"wait to write": w.waitWrite,
 			"wait":          w.waitUnannounced,
 			"extend write":  w.extendWrite,
+			"prefer":        w.prefer,
 			"release write": w.releaseWrite,
 			"lapse":         w.lapse,
 			"lose":          w.lose,
@@ -119,16 +121,16 @@ func (w *sharedPair) waitRead(*rapid.T) {
 
 // votes are what the extension of the only lock is read as.
 var votes = map[spec.Answer][]any{
-	spec.Refused:  {quorum.Refused, false, nil},
-	spec.Extended: {quorum.Granted, true, nil},
-	spec.Healed:   {quorum.Refused, true, nil},
+	spec.Refused:  {quorum.Refused, false, true, nil},
+	spec.Extended: {quorum.Granted, true, false, nil},
+	spec.Healed:   {quorum.Refused, true, false, nil},
 }
 
 // extend compares the answer to an extension of the only lock.
 func (w *sharedPair) extend(e *Extension, extended func() spec.Answer) {
 	answer := ReadExtended(w.ask(e.Request()))
-	vote, touched, err := answer.Next(1)
-	w.same("extend", []any{vote, touched, err}, votes[extended()])
+	vote, touched, taken, err := answer.Next(1)
+	w.same("extend", []any{vote, touched, taken, err}, votes[extended()])
 }
 
 func (w *sharedPair) extendRead(*rapid.T) {
@@ -221,6 +223,22 @@ func (w *sharedPair) extendWrite(*rapid.T) {
 	e.Add([]string{sharedKey}, value, ttl)
 	e.several = w.flip("beside readers")
 	w.extend(e, func() spec.Answer { return w.model.ExtendWrite(value, ttl.Milliseconds()) })
+}
+
+// prefer puts a holder before all who wait. Each has its place for longer than the one before, so
+// that the order is certain.
+func (w *sharedPair) prefer(*rapid.T) {
+	w.preferred++
+	ttl := 100*time.Second + time.Duration(w.preferred)*100*time.Millisecond
+	value, reads := w.reader(), w.flip("reads")
+	ask := &Prefer{Keys: []string{sharedKey}, Value: value, TTL: ttl}
+	request := (*Prefer).SharedRequest
+	if !reads {
+		ask.Value, request = w.writer(), (*Prefer).Request
+	}
+	ask.Process = pairProcess(ask.Value)
+	w.same("prefer", w.ask(request(ask)), int64(1))
+	w.model.Prefer(ask.Value, reads, w.model.Now+ttl.Milliseconds())
 }
 
 func (w *sharedPair) releaseWrite(*rapid.T) {

@@ -1,4 +1,4 @@
--- requires fence number
+-- requires list_life preferred fence number
 -- Give the key another value, if it has the one that the caller knows. It lives at least as long as
 -- before, so that nobody else gets it while the old holder may believe that it holds it. A note
 -- keeps the old value for restore.lua, for as long as the key would have lived; it is deleted if
@@ -14,6 +14,7 @@
 -- Returns 0 when the key is absent or has another value. When swapped: the fence as text, or 1
 -- without fencing.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  dropPreferred('redquorum:wait:' .. KEYS[1])
   return 0
 end
 local fence = ARGV[4] and raiseFence(KEYS, ARGV[4], ARGV[5]) or 1

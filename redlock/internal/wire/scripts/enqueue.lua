@@ -36,7 +36,7 @@ local function polls(key, place, waits)
       return true
     elseif process and listeners(process) ~= 0 then
       return false
-    elseif process then
+    elseif process and not isPreferred(older) then
       redis.pcall('ZREM', list, older)
     end
   end

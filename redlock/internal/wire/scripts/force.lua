@@ -8,6 +8,7 @@
 -- Returns the value, of a long one the first 4,096 bytes, and how long it would have lived in
 -- milliseconds (-1 when it did not expire); nothing when the key was free. A value that is not to be
 -- taken away stays, and 0 follows. A key that is no lock is left alone: GET fails then.
+dropPreferred('redquorum:wait:' .. KEYS[1])
 local value = redis.call('GET', KEYS[1])
 if not value then
   return {}

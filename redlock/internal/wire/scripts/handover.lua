@@ -1,10 +1,4 @@
--- requires list_life publish place others shared
--- putBack returns a place to its list. If it was the last, the list begins anew, without an end.
-local function putBack(list, place)
-  redis.pcall('ZADD', list, place[2], place[1])
-  redis.pcall('PEXPIRE', list, listLife)
-end
-
+-- requires list_life publish place others shared preferred
 -- Give a key that the caller holds to its oldest waiter, or delete it. The waiter that gets it owns
 -- this node's vote before anyone else can ask, and has the grace to confirm it (wait.lua); after
 -- that the key is free. Waiters whose process is no longer subscribed are dropped: a few at a time,
@@ -20,6 +14,8 @@ end
 -- that and has left. At most 64 waiters are served at once, to keep the server free for others. Of
 -- the readers behind them, those that confirm serve the next (shared_wait.lua).
 --
+-- A holder that lacks this vote comes before all waiters (preferred.lua), unless it is the caller.
+--
 -- Returns 2 when the key was handed over, 3 when it was left to others for a while, else 1.
 local function handOver(key, graceMillis, own, staying, exposed)
   local list, sign = 'redquorum:wait:' .. key, 'redquorum:waits:' .. key
@@ -30,9 +26,10 @@ local function handOver(key, graceMillis, own, staying, exposed)
     if not waiter then
       break
     end
-    local process, value, reads = readPlace(waiter)
-    local skip = how == 2 and not process
-    if skip then -- the place of others, which have no turn while readers have the key
+    local prefers = isPreferred(waiter)
+    local process, value, reads = readPlace(prefers and string.sub(waiter, 2) or waiter)
+    local skip = how == 2 and (not process or prefers and not reads)
+    if skip then -- the place of others, or of a writer that has a quorum: readers have the key
       aside[#aside + 1] = oldest
     elseif how == 2 and not reads and listeners(process) ~= 0 then
       putBack(list, oldest) -- readers have the key: it waits for them
@@ -41,13 +38,17 @@ local function handOver(key, graceMillis, own, staying, exposed)
       end
       break
     end
-    local receivers = not skip and process and publish(process, value)
+    local lasts, receivers = graceMillis, not skip and not prefers and process and publish(process, value)
+    if prefers then
+      lasts = not skip and value ~= own and preferredLeft(oldest[2])
+      receivers = lasts and 1 or 0
+    end
     if receivers ~= 0 and type(receivers) == 'number' then
       if reads then
-        served = pcall(serveReader, key, value, graceMillis, how == 2)
+        served = pcall(serveReader, key, value, lasts, how == 2)
         how = served and 2 or how
       else
-        local given = redis.pcall('SET', key, value, 'PX', graceMillis)
+        local given = redis.pcall('SET', key, value, 'PX', lasts)
         if given.ok then
           how = 2
           break

@@ -1,4 +1,4 @@
--- requires shared owner
+-- requires list_life preferred shared owner
 -- Who holds a key, for how long, what is its fence, and who waits?
 --
 -- KEYS[1]  a lock's key
@@ -18,7 +18,11 @@ for _, place in ipairs({ 'others', 'anyone' }) do -- not waiters: see others.lua
 end
 local owners = {}
 for _, place in ipairs(redis.pcall('ZRANGE', list, 0, 15)) do -- of an error, nothing
-  owners[#owners + 1] = ownerOf(place)
+  if isPreferred(place) then
+    waiting = type(waiting) == 'number' and waiting - 1
+  else
+    owners[#owners + 1] = ownerOf(place)
+  end
 end
 local holder, left = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 holder = holder and string.sub(holder, 1, 4096) -- no lock has a longer value

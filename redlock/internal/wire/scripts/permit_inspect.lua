@@ -10,7 +10,11 @@
 local known, list = redis.pcall('GET', 'redquorum:permits:' .. KEYS[1]), 'redquorum:permit:wait:' .. KEYS[1]
 local waiting, owners, told = redis.pcall('ZCARD', list), {}, {}
 for _, place in ipairs(redis.pcall('ZRANGE', list, 0, 15)) do -- of an error, nothing
-  owners[#owners + 1] = ownerOf(place)
+  if isPreferred(place) then
+    waiting = type(waiting) == 'number' and waiting - 1
+  else
+    owners[#owners + 1] = ownerOf(place)
+  end
 end
 local permits = type(known) == 'string' and string.find(known, '^%d%d?%d?%d?$') and tonumber(known) or 0
 if permits > mostPermits then

@@ -14,12 +14,12 @@
 -- Returns 0 when the caller had no slot to release, 2 when one was handed over, otherwise 1.
 local semaphore, permits, keep = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 if ARGV[6] then
-  redis.pcall('ZREM', 'redquorum:permit:wait:' .. semaphore, ARGV[6] .. ':' .. ARGV[1])
+  leave('redquorum:permit:wait:' .. semaphore, ARGV[6] .. ':' .. ARGV[1])
 end
 local slots, how, taken = readSlots(semaphore, permits), 0, false
 for slot = 1, permits do
   if slot ~= keep and slots[slot] == ARGV[1] then
-    how = math.max(how, handSlot(semaphore, slot, ARGV[2]))
+    how = math.max(how, handSlot(semaphore, slot, ARGV[2], ARGV[1]))
   else
     taken = taken or slots[slot]
   end

@@ -1,4 +1,4 @@
--- requires publish number
+-- requires list_life publish number preferred
 -- A semaphore of k permits has k slots. Slot i, counted from 1, is the mutex whose key is that of
 -- the semaphore, "#" and i. Its waiters share one list, redquorum:permit:wait:<semaphore>, and
 -- redquorum:permits:<semaphore> holds k (number.lua). internal/proof/search/permit has the argument.
@@ -38,25 +38,42 @@ local function setNumber(semaphore, permits, ttlMillis)
 end
 
 -- handSlot gives a slot that the caller holds to the oldest waiter for its semaphore, or deletes
--- it, like handOver. Returns 2 when the slot was handed over, else 1.
-local function handSlot(semaphore, slot, graceMillis)
-  local list, key = 'redquorum:permit:wait:' .. semaphore, semaphore .. '#' .. slot
+-- it, like handOver. A holder that lacks this vote comes before all waiters. Returns 2 when the slot
+-- was handed over, else 1.
+local function handSlot(semaphore, slot, graceMillis, own)
+  local list, key, how, aside = 'redquorum:permit:wait:' .. semaphore, semaphore .. '#' .. slot, 1, {}
   for _ = 1, 64 do
-    local waiter = redis.pcall('ZPOPMIN', list)[1]
+    local oldest = redis.pcall('ZPOPMIN', list)
+    local waiter = oldest[1]
     if not waiter then
       break
     end
     local colon = string.find(waiter, ':', 1, true) or 0 -- none: not written by this library
     local process, value = string.sub(waiter, 1, colon - 1), string.sub(waiter, colon + 1)
-    local receivers = colon > 1 and publish(process, '#' .. slot .. ' ' .. value)
+    local lasts, receivers = graceMillis, nil
+    if isPreferred(waiter) then
+      local left, of = preferredLeft(oldest[2])
+      if left and of ~= slot then
+        aside[#aside + 1] = oldest
+      end
+      lasts, receivers = left, left and of == slot and value ~= own and 1 or 0
+    else
+      receivers = colon > 1 and publish(process, '#' .. slot .. ' ' .. value)
+    end
     if receivers ~= 0 and type(receivers) == 'number' then
-      local given = redis.pcall('SET', key, value, 'PX', graceMillis)
+      local given = redis.pcall('SET', key, value, 'PX', lasts)
       if given.ok then
-        keepNumber(key, graceMillis)
-        return 2
+        keepNumber(key, lasts)
+        how = 2
+        break
       end
     end
   end
-  redis.call('DEL', key)
-  return 1
+  for _, place in ipairs(aside) do
+    putBack(list, place)
+  end
+  if how == 1 then
+    redis.call('DEL', key)
+  end
+  return how
 end

@@ -13,7 +13,7 @@ local mine, how, failed = 0, 1, nil
 for i, key in ipairs(KEYS) do
   if ARGV[3] then
     local list = 'redquorum:wait:' .. key
-    if redis.pcall('ZREM', list, ARGV[3] .. ':' .. ARGV[1]) == 1 and not someWait(list) then
+    if leave(list, ARGV[3] .. ':' .. ARGV[1]) and not someWait(list) then
       redis.pcall('DEL', 'redquorum:waits:' .. key, list)
     end
   end

@@ -9,7 +9,7 @@
 -- when it was handed over, else 1.
 if ARGV[3] then
   local list = 'redquorum:wait:' .. KEYS[1]
-  if redis.pcall('ZREM', list, '+' .. ARGV[3] .. ':' .. ARGV[1]) == 1 and not someWait(list) then
+  if leave(list, '+' .. ARGV[3] .. ':' .. ARGV[1]) and not someWait(list) then
     redis.pcall('DEL', 'redquorum:waits:' .. KEYS[1], list)
   end
 end

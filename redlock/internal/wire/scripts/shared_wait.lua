@@ -31,12 +31,13 @@ if holder == marker or not holder and not left then
     return fence
   elseif fence ~= 0 then
     redis.pcall('ZREM', list, place)
-    for _, oldest in ipairs(turn and redis.pcall('ZRANGE', list, 0, 2) or {}) do
-      local process, _, reads = readPlace(oldest)
+    for _, oldest in ipairs(turn and redis.pcall('ZRANGE', list, 0, 15) or {}) do
+      local prefers = isPreferred(oldest)
+      local process, _, reads = readPlace(prefers and string.sub(oldest, 2) or oldest)
       if reads then
         handOver(key, ARGV[3], marker, true)
       end
-      if process then -- not the place of others
+      if process and not prefers then -- not the place of others
         break
       end
     end
