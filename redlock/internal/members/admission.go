@@ -284,3 +284,128 @@ func serverOf(id pipeline.Identity, maxTTL time.Duration) core.Server {
 	}
 	return s
 }
+
+// waitsToBeKnownLocked reports whether it is not known yet if a server is the member whose marker
+// it has, and says in what is known of it that this may be a copy.
+func (ms *Membership) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
+	if !ms.isElsewhereLocked(i) {
+		return false
+	}
+	ms.members[i].early = ms.members[i].early || ms.keeper.undecided()
+	v.Own = false
+	return !v.Watched || v.Claim == (record.Place{})
+}
+
+// isElsewhereLocked reports whether a server seems to have come back with all that it held as a
+// member, and not at the endpoint at which that member was added, as far as is known. It may be the
+// member by another name, or have a copy of its data. So it is believed when the list of members
+// says that this is its endpoint, or when it turns out to be the server that answers there, or when
+// somebody who knew that has written its new process into the marker. Otherwise it is taken for one
+// that forgot, once whoever knows had the time to do so.
+func (ms *Membership) isElsewhereLocked(i int) bool {
+	k, n := &ms.keeper, &ms.members[i]
+	p := n.place
+	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.IsRestart(n.marker) {
+		return false
+	}
+	return k.roster == nil || k.roster.Cluster != p.Cluster || !ms.clientLocked().IsAt(i, k.roster, p.Member)
+}
+
+// census is the second read of the nodes of a new cluster; the first is what each of them said when
+// it connected. With one read, a client with old knowledge of four nodes and fresh knowledge of the
+// fifth, which has forgotten a lock since, would make that one active. With two, there was a moment
+// between them in which all were new, so no lock rests on what any of them remembers.
+type census struct {
+	out   int  // how many have not answered
+	equal bool // all answers so far are as in the first read
+}
+
+// startCensusLocked starts the second read if all nodes were new in the first and nothing is under
+// way.
+func (ms *Membership) startCensusLocked() {
+	if ms.mode != Auto || ms.census != nil || ms.stopped {
+		return
+	}
+	now := ms.clock.Now()
+	for i := range ms.members {
+		switch n := &ms.members[i]; {
+		case !n.seen || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.Fits(n.marker) || n.unnamed():
+			return
+		case now < n.objections:
+			return // retryAt is no later
+		case n.phase != phaseQuarantined || n.marker.State != record.MarkerNew || n.known != "":
+			return
+		}
+	}
+	ms.census = &census{out: len(ms.members), equal: true}
+	for i := range ms.members {
+		ms.members[i].retryAt = never
+		ms.sendLocked(i, nil, ms.census)
+	}
+}
+
+// endCensusLocked makes the nodes of a new cluster active if all answers were the same again.
+// Otherwise some nodes are active by now; the others will be in a moment, and are read again.
+func (ms *Membership) endCensusLocked() {
+	equal := ms.census.equal
+	ms.census = nil
+	for i := range ms.members {
+		n := &ms.members[i]
+		switch {
+		case n.phase != phaseQuarantined || n.asking != nil:
+		case equal:
+			ms.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: n.marker.Rest()}, nil)
+		default:
+			n.retryAt = min(n.retryAt, ms.clock.Now().Add(n.pause.Next()))
+			n.reads++
+		}
+	}
+}
+
+// If the user may not read and write the marker, a server's memory is judged by what the server
+// says about itself: its run id and its uptime. This is weaker (docs/operations.md, ACL, says what
+// it misses), and stricter than it looks: whatever a server does not say counts against it.
+
+// judgeProoflessLocked handles the connection of a node that cannot prove anything, and reports
+// whether it forgot what it held.
+func (ms *Membership) judgeProoflessLocked(n *member) (forgot bool) {
+	id, before := n.identity, n.before
+	first := before.Connection == 0
+	replaced := !first && id.RunID != before.RunID
+	n.phase, n.asking, n.retryAt, n.text, n.marker = phaseProofless, nil, never, "", record.Marker{}
+	switch {
+	case n.known != "": // it could prove what it remembers, and no longer can
+		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true
+		n.known, n.reported = "", ""
+	case first && id.RunID == "":
+		n.until = 0 // unidentified: nothing to judge it by
+	case first:
+		n.until = id.Started.Add(ms.quarantineLocked())
+		n.young = ms.mode == Auto && n.until > ms.clock.Now()
+	case !replaced || id.Durable && before.Durable && id.RunID != "":
+	case before.RunID == "": // it had not said who it is, and now does
+		n.until, n.young = id.Started.Add(ms.quarantineLocked()), false
+	default:
+		// A server that restarted, a promoted replica, another machine at this address, or a server
+		// that no longer says who it is: when it started says nothing about what it knows.
+		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true
+	}
+	if ms.mode == Off {
+		n.until = 0
+	}
+	if forgot {
+		ms.forgotLocked(n)
+	}
+	return forgot
+}
+
+// allYoungLocked reports whether no node can prove anything and all were started just now. That is
+// taken for a new cluster.
+func (ms *Membership) allYoungLocked() bool {
+	for i := range ms.members {
+		if n := &ms.members[i]; n.phase != phaseProofless || !n.young || n.duplicate >= 0 {
+			return false
+		}
+	}
+	return true
+}

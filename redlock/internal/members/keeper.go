@@ -380,3 +380,32 @@ func (ms *Membership) finishes() bool {
 	}
 	return now >= k.newer.Add(finishAfter)
 }
+
+// settleLocked finds out whether all members were told the roster.
+func (ms *Membership) settleLocked(reports []core.Report) {
+	k := &ms.keeper
+	if r := k.roster; r != nil && k.settled != r.Version && ms.clientLocked().AllKnow(r, reports, ms.clock.Now()) {
+		k.settled = r.Version
+	}
+}
+
+// settlesLocked reports whether the members should be asked, because each seems to have been told
+// the roster by now, and a longer MaxTTL waits for that.
+func (ms *Membership) settlesLocked() bool {
+	r := ms.keeper.roster
+	if r == nil || ms.keeper.settled == r.Version || r.MaxTTL <= r.Earlier {
+		return false
+	}
+	nodes := ms.Nodes()
+	for _, p := range r.Members {
+		told := false
+		for i := range ms.members {
+			at := ms.members[i].place
+			told = told || at.Cluster == r.Cluster && at.Member == p.ID && at.Version == r.Version && nodes[i].State() != pipeline.Down
+		}
+		if !told {
+			return false
+		}
+	}
+	return true
+}

@@ -3,6 +3,7 @@
 package members
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -154,7 +155,7 @@ const prooflessMemory = "proofless"
 // phase is how far a node has come.
 //
 //	unseen ──▶ quarantined ◀──▶ voting
-//	  └──▶ proofless (the marker is out of reach: see proofless.go)
+//	  └──▶ proofless (the marker is out of reach: see admission.go)
 type phase uint8
 
 const (
@@ -341,4 +342,30 @@ func (ms *Membership) Stop() {
 			return ok && s.asks() == ms
 		})
 	}
+}
+
+// client returns what is known besides what masters say, for a decision of package core.
+func (ms *Membership) client() *core.Client {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.clientLocked()
+}
+
+// clientLocked is client where mu is held.
+func (ms *Membership) clientLocked() *core.Client {
+	c := &core.Client{Named: ms.cluster, Nodes: make([]core.Node, len(ms.members)), Lives: maps.Clone(ms.lives)}
+	for i := range ms.members {
+		n := &ms.members[i]
+		c.Nodes[i] = core.Node{
+			Listed: i < ms.listed, Duplicate: n.duplicate >= 0, Vacant: n.vacant(), Met: n.seen, Of: n.position.of, ID: n.id,
+		}
+	}
+	for i, node := range ms.Nodes() {
+		c.Nodes[i].Up = node.State() == pipeline.Up
+		c.Nodes[i].Endpoints = append(c.Nodes[i].Endpoints, node.Endpoint())
+		if of := ms.members[i].duplicate; of >= 0 { // an earlier one, which has its own by now
+			c.Nodes[of].Endpoints = append(c.Nodes[of].Endpoints, node.Endpoint())
+		}
+	}
+	return c
 }

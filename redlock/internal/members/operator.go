@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Standing is what the masters say of the cluster now.
@@ -201,4 +203,66 @@ func (ms *Membership) prepare(ctx context.Context, r *core.Report, roster *recor
 	asks := core.AskToBe(r, roster, id)
 	now := ms.apply(ctx, []core.Change{asks}, nil)
 	return id, len(now) == 1 && now[0].Text == asks.Marker.Text(), nil
+}
+
+// FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
+// belong to, unless a quorum votes: an operator knows that what they belong to is gone.
+func (ms *Membership) FormAnyway(ctx context.Context) {
+	if ms.View().Enough {
+		return
+	}
+	var there []core.Report
+	for _, r := range ms.survey(ctx, ms.learn) {
+		ms.mu.Lock()
+		is := r.Node < ms.listed && ms.members[r.Node].duplicate < 0
+		ms.mu.Unlock()
+		if is && r.Marker.State == record.MarkerActive {
+			there = append(there, r)
+		}
+	}
+	if len(there) == 0 || ms.View().Enough || ctx.Err() != nil {
+		return
+	}
+	roster := record.NewCluster(ms.maxTTL, ms.endpointsOf(there))
+	var asks []core.Change
+	for _, r := range ms.join(ctx, there, roster) {
+		asks = append(asks, core.Telling(&r, roster, 0))
+	}
+	told := ms.apply(ctx, asks, nil)
+	ms.mu.Lock()
+	if ctx.Err() == nil {
+		ms.cluster = "" // that cluster is gone
+	}
+	if len(told) == len(there) {
+		ms.adoptLocked(roster)
+	}
+	ms.endLocked(false)
+}
+
+// Initialize makes new nodes active if fresh is set, and lost ones if lost is set, unless another
+// request to them is under way. It reports whether the outcome for a node is still open, and
+// returns a channel that is closed at the next change.
+func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-chan struct{}) {
+	ms.mu.Lock()
+	for i := range ms.members {
+		n := &ms.members[i]
+		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.Is(n.marker) && n.err == nil &&
+			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.Incarnation &&
+			(fresh && n.marker.State == record.MarkerNew || lost && n.marker.State == record.MarkerLost)
+		if mine && (n.asking == nil || n.asking.census != nil) {
+			ms.census, n.pardoned = nil, n.marker.Incarnation
+			m := n.marker
+			if n.server.Named() {
+				m.RunID = n.server.RunID
+			}
+			ms.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: m.Rest()}, nil)
+		}
+		undecided = undecided || n.phase == phaseQuarantined && n.asking != nil || ms.undecidedLocked(i, ms.View())
+	}
+	changed = ms.changedLocked()
+	outbox := ms.outbox
+	ms.outbox = nil
+	ms.mu.Unlock()
+	ms.send(outbox)
+	return undecided, changed
 }

@@ -2,11 +2,13 @@ package members
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -328,4 +330,90 @@ func Hash(text string) uint64 {
 		h = (h ^ uint64(text[i])) * 1099511628211
 	}
 	return h
+}
+
+// expelCopiesLocked takes the vote from two servers whose markers have the same incarnation,
+// although each marker names its own server: one has what the other held, and was trusted to have
+// come back with its own data. It is no longer possible to tell which one.
+func (ms *Membership) expelCopiesLocked() (forgot bool) {
+	for i := range ms.members {
+		for k := range i {
+			a, b := &ms.members[i], &ms.members[k]
+			if a.phase != phaseVoting || b.phase != phaseVoting || a.marker.Incarnation != b.marker.Incarnation ||
+				a.server.RunID == record.Unknown || b.server.RunID == record.Unknown || a.server.RunID == b.server.RunID {
+				continue
+			}
+			for _, j := range [...]int{i, k} {
+				n := &ms.members[j]
+				n.phase, n.reported = phaseQuarantined, n.known
+				ms.forgotLocked(n)
+				forgot = true
+				if ms.looks {
+					n.until = ms.clock.Now().Add(ms.quarantineLocked())
+					continue
+				}
+				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.clientLocked().Claim(j, ms.keeper.roster)), nil)
+			}
+		}
+	}
+	return forgot
+}
+
+// findDuplicatesLocked finds nodes that are the same server as an earlier one, by its run id, or if
+// that is unknown by the incarnation of its marker.
+func (ms *Membership) findDuplicatesLocked() {
+	first := make(map[string]int, len(ms.members))
+	for i := range ms.members {
+		n := &ms.members[i]
+		n.duplicate = -1
+		if !n.seen {
+			continue
+		}
+		name := n.identity.RunID
+		if name == "" {
+			name = n.marker.Incarnation
+		}
+		if name == "" {
+			continue
+		}
+		if j, seen := first[name]; seen {
+			n.duplicate = j
+		} else {
+			first[name] = i
+		}
+	}
+}
+
+// LongestTTL is how long any lock may last, as far as it is known.
+func (ms *Membership) LongestTTL() time.Duration {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.longestLocked()
+}
+
+func (ms *Membership) longestLocked() time.Duration {
+	if r := ms.keeper.roster; r != nil {
+		return r.Longest()
+	}
+	return ms.maxTTL
+}
+
+func (ms *Membership) quarantineLocked() time.Duration { return core.Quarantine(ms.longestLocked()) }
+
+// MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
+//
+// A longer one than before is in force once all members were told it. Until then, one that forgets
+// such a lock could rejoin at the version before, by the word of another one that was told no
+// other, when it has waited for the shorter MaxTTL.
+func (ms *Membership) MaxTTL() time.Duration { return ms.View().maxTTL }
+
+func (ms *Membership) maxTTLLocked(r *record.Roster) time.Duration {
+	switch {
+	case r == nil:
+		return time.Duration(math.MaxInt64)
+	case ms.keeper.settled == r.Version:
+		return r.MaxTTL
+	default:
+		return min(r.MaxTTL, r.Earlier)
+	}
 }

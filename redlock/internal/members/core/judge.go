@@ -41,7 +41,7 @@ type Knowledge struct {
 }
 
 // Judge decides whether a server votes by its marker, and what to write. It is the protocol of
-// internal/proof/search/memory, without the new cluster (../census.go).
+// internal/proof/search/memory, without the new cluster (../admission.go).
 func (s Server) Judge(m record.Marker, v Knowledge) Judgement {
 	known, maxTTL := v.Known, v.MaxTTL
 	if m.State == record.MarkerLater {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Why a version was not chosen.
@@ -89,5 +90,94 @@ func (ms *Membership) tellAll(ctx context.Context, roster *record.Roster) {
 	reports := append(told, ms.survey(ctx, nil)...)
 	if ctx.Err() == nil {
 		ms.learn(reports)
+	}
+}
+
+// form has masters form a cluster, if all of them can: those of the list, or of a roster that none
+// of its members remembers.
+func (ms *Membership) form(ctx context.Context, reports []core.Report, roster *record.Roster) {
+	began := ms.clock.Now()
+	f := ms.formable(reports, roster)
+	if !f.May {
+		ms.apply(ctx, ms.client().SetBack(f.Of), nil)
+		return
+	}
+	maxTTL := ms.maxTTL
+	if roster != nil {
+		maxTTL = roster.MaxTTL
+	}
+	roster = record.NewCluster(maxTTL, ms.endpointsOf(f.Of))
+	joined := ms.join(ctx, f.Of[:1], roster)
+	if len(joined) == 1 {
+		joined = append(joined, ms.join(ctx, f.Of[1:], roster)...)
+	}
+	soFar, all := ms.learn, len(joined) == len(f.Of) && ms.clock.Now() <= began.Add(core.Joining(maxTTL))
+	if !all {
+		soFar = nil
+	}
+	ms.apply(ctx, core.TellFirst(joined, all, roster), soFar)
+}
+
+// formable returns what the masters would form, and notes what is missing.
+func (ms *Membership) formable(reports []core.Report, roster *record.Roster) core.Formation {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	f := ms.clientLocked().Formable(reports, roster)
+	ms.keeper.missing = f.Missing
+	return f
+}
+
+// endpointsOf returns the endpoints of masters with the names that their certificates must have.
+func (ms *Membership) endpointsOf(reports []core.Report) (endpoints []string) {
+	for i := range reports {
+		endpoints = append(endpoints, ms.Nodes()[reports[i].Node].Listed())
+	}
+	return endpoints
+}
+
+// join has masters join a cluster, and returns the reports of those that did.
+func (ms *Membership) join(ctx context.Context, reports []core.Report, roster *record.Roster) []core.Report {
+	return core.Joined(ms.apply(ctx, ms.client().AskToJoin(reports, roster), nil), roster)
+}
+
+// letWait has a master wait that may have forgotten locks.
+func (ms *Membership) letWait(r *core.Report, change wire.Swap) {
+	request := wire.Memory(r.Text, change)
+	request.Deadline, request.Sink = ms.clock.Now().Add(askTimeout), ignored{ms}
+	ms.do(ms.Nodes()[r.Node], &request)
+}
+
+// ignored is for a request whose answer nobody needs: the next look at the marker shows it.
+type ignored struct{ membership *Membership }
+
+func (i ignored) asks() *Membership { return i.membership }
+
+// Complete takes the answer. It implements pipeline.Sink.
+func (ignored) Complete(int, any, error) {}
+
+// letTornWait has the masters wait that have lost a part of their keys, and returns the reports of
+// the others.
+func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
+	c, longest := ms.client(), ms.LongestTTL()
+	if roster == nil {
+		roster = c.Newest(reports, nil, true)
+	}
+	return slices.DeleteFunc(reports, func(r core.Report) bool {
+		torn := r.IsTorn()
+		if torn {
+			ms.letWait(&r, c.LetTornWait(&r, roster, longest))
+		}
+		return torn
+	})
+}
+
+// rejoin has a master vote again that forgot and has waited.
+func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
+	b := ms.newBallot(reports)
+	given := ms.promises(ctx, roster, b, reports)
+	asks := ms.client().LetRejoin(r, roster, id, b, given, reports)
+	// Nobody rejoins later by what the others said now: they may have been told more since.
+	if now := ms.clock.Now(); now < b.Over && now < core.FirstAsked(reports).Add(core.Fresh(roster.MaxTTL)) {
+		ms.apply(ctx, asks, nil)
 	}
 }
