@@ -97,22 +97,6 @@ func TestNodesThatGiveDifferentNamesAreAskedForOne(t *testing.T) {
 	})
 }
 
-// permits returns a semaphore of a Locker that does not renew its locks.
-func (c *cluster) permits(name string, n int, opts ...redlock.Option) *redlock.Semaphore {
-	c.T.Helper()
-	s, err := c.Locker(opts...).Semaphore(name, n)
-	require.NoError(c.T, err)
-	return s
-}
-
-// permit acquires a permit that must be free.
-func (c *cluster) permit(s *redlock.Semaphore, opts ...redlock.LockOption) *redlock.Lock {
-	c.T.Helper()
-	lock, err := s.TryAcquire(ctx, opts...)
-	require.NoError(c.T, err)
-	return lock
-}
-
 // acquiring is a call of Acquire that waits.
 func (c *cluster) acquiring(s *redlock.Semaphore) <-chan *redlock.Lock {
 	c.T.Helper()
@@ -132,7 +116,7 @@ func TestClientsThatReachDifferentPairsOfNodesHoldNoMoreThanTheNumber(t *testing
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			held := 0
 			for away := range 3 {
-				s := c.permits("s", 2)
+				s := c.Permits("s", 2)
 				c.Servers[away].Mute(true)
 				lock, err := s.TryAcquire(ctx)
 				c.Servers[away].Mute(false)
@@ -152,8 +136,8 @@ func TestClientsThatReachDifferentPairsOfNodesHoldNoMoreThanTheNumber(t *testing
 
 func TestAnotherNumberOfPermitsIsRefusedWhileOneIsHeld(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.permit(c.permits("s", 2))
-		s := c.permits("s", 5)
+		lock := c.Permit(c.Permits("s", 2))
+		s := c.Permits("s", 5)
 		for _, acquire := range []func(context.Context, ...redlock.LockOption) (*redlock.Lock, error){s.TryAcquire, s.Acquire} {
 			_, err := acquire(ctx)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -162,7 +146,7 @@ func TestAnotherNumberOfPermitsIsRefusedWhileOneIsHeld(t *testing.T) {
 		}
 		c.Unlock(lock)
 		virtual.Settle()
-		c.Unlock(c.permit(s)) // nobody holds one
+		c.Unlock(c.Permit(s)) // nobody holds one
 	})
 }
 
@@ -173,7 +157,7 @@ func TestTheAnswerThatTellsAboutAnotherNumberIsAwaited(t *testing.T) {
 			for i, permits := range []int{1, 7, 7} {
 				c.numbered(permits, i)
 			}
-			s := c.permits("s", 1)
+			s := c.Permits("s", 1)
 			c.Each(virtual.Delaying(time.Millisecond, 0), slow)
 			_, err := s.TryAcquire(ctx)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -186,7 +170,7 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 		l := c.Renewing(redlock.WithTTL(time.Second))
 		s, err := l.Semaphore("s", 2)
 		require.NoError(t, err)
-		lock, mutex := c.permit(s), c.Lock(l, "m")
+		lock, mutex := c.Permit(s), c.Lock(l, "m")
 		for i := range c.Servers {
 			c.Do(i, "PEXPIRE", "redquorum:permits:s", 10_000)
 		}
@@ -216,7 +200,7 @@ func TestAWrongNumberCostsTheHolderOfAPermitNoMaster(t *testing.T) {
 			l := c.Renewing()
 			s, err := l.Semaphore("s", 1)
 			require.NoError(t, err)
-			wrong, permit := c.permits("s", 5), c.permit(s)
+			wrong, permit := c.Permits("s", 5), c.Permit(s)
 			for _, node := range []int{2, 1} {
 				c.Each(away, node)
 				for range 400 { // longer than a quarantine
@@ -243,7 +227,7 @@ func TestPermitsAreHeldWhateverOthersWriteOverTheirNumber(t *testing.T) {
 			l := c.Renewing(redlock.WithTTL(3 * time.Second))
 			s, err := l.Semaphore("s", 2)
 			require.NoError(t, err)
-			held, other := []*redlock.Lock{c.permit(s), c.permit(s)}, c.permits("s", 3)
+			held, other := []*redlock.Lock{c.Permit(s), c.Permit(s)}, c.Permits("s", 3)
 			for range 8 { // four times to live
 				for i := range c.Servers {
 					c.Do(i, "DEL", "redquorum:permits:s")
@@ -305,8 +289,8 @@ func TestAWaiterForAPermitIsServedBesideWhatIsNoLock(t *testing.T) {
 		for i := range c.Servers {
 			c.Do(i, "ZADD", "s#1", 1, "x")
 		}
-		s := c.permits("s", 2, rarely)
-		held := c.permit(s)
+		s := c.Permits("s", 2, rarely)
+		held := c.Permit(s)
 		got := c.acquiring(s)
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -363,11 +347,11 @@ func TestWaitersForPermitsAreServedBesideANodeThatKnowsAnotherNumber(t *testing.
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			c.Slow(time.Millisecond)
 			c.numbered(7, other)
-			lock := c.permit(c.permits("s", 1))
+			lock := c.Permit(c.Permits("s", 1))
 			virtual.Settle()
 			got := make(chan *redlock.Lock) // in any order
 			for range 3 {
-				next := c.acquiring(c.permits("s", 1))
+				next := c.acquiring(c.Permits("s", 1))
 				go func() { got <- <-next }()
 			}
 			began := time.Now()

@@ -66,20 +66,20 @@ func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
 		c.Each(virtual.Kill)
 		c.Connecting(d.toldOfNodes())
 		time.Sleep(time.Second)
-		assert.ElementsMatch(t, []string{endpoint(0) + " false", endpoint(1) + " false", endpoint(2) + " false"}, d.take())
+		assert.ElementsMatch(t, []string{virtual.Endpoint(0) + " false", virtual.Endpoint(1) + " false", virtual.Endpoint(2) + " false"}, d.take())
 		c.Each(virtual.Restart)
 		time.Sleep(2 * time.Minute)
-		assert.Subset(t, d.take(), []string{endpoint(0) + " true", endpoint(1) + " true", endpoint(2) + " true"})
+		assert.Subset(t, d.take(), []string{virtual.Endpoint(0) + " true", virtual.Endpoint(1) + " true", virtual.Endpoint(2) + " true"})
 	})
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) { // a member that others have added
 		var d diary
-		operator, l := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2}, d.toldOfNodes(), c.aliased(3, 0))
+		operator, l := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2}, d.toldOfNodes(), c.Aliased(3, 0))
 		require.NoError(t, l.Ready(ctx))
 		d.take()
-		c.change(operator, add(3))
+		c.Change(operator, virtual.Add(3))
 		c.Servers[3].Kill()
-		time.Sleep(maxTTL)
-		assert.Contains(t, d.take(), endpoint(3)+" false")
+		time.Sleep(virtual.MaxTTL)
+		assert.Contains(t, d.take(), virtual.Endpoint(3)+" false")
 	})
 }
 
@@ -87,12 +87,12 @@ func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
 func TestHookTellsOfEachNodeAtOnePosition(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		var d diary
-		l := c.among([]int{0, 1, 2}, d.toldOfNodes())
+		l := c.Among([]int{0, 1, 2}, d.toldOfNodes())
 		for _, nobody := range []string{"redis://x:6379", "redis://y:6379"} {
 			require.NoError(t, l.Ready(ctx))
 			d.take()
 			require.Error(t, admin.Of(l).Cluster().Add(c.Within(time.Second), nobody))
-			time.Sleep(3 * maxTTL)
+			time.Sleep(3 * virtual.MaxTTL)
 			assert.Len(t, l.Stats().Nodes, 4)
 			assert.Contains(t, d.take(), nobody+" false")
 		}

@@ -218,8 +218,8 @@ func TestLocksDueTogetherAreRenewedByOneScript(t *testing.T) {
 		require.NoError(t, err)
 		for i := range 200 {
 			c.Lock(l, fmt.Sprint(i))
-			c.read(l)
-			c.permit(s)
+			c.Read(l)
+			c.Permit(s)
 			time.Sleep(300 * time.Microsecond)
 		}
 		before := c.Clock.Now()

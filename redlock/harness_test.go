@@ -28,12 +28,6 @@ func runBubble(t *testing.T, name string, nodes int, test func(t *testing.T, c *
 	t.Run(name, func(t *testing.T) { inBubble(t, nodes, test) })
 }
 
-// inYoungBubble is inBubble with masters that no client has seen yet.
-func inYoungBubble(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
-	t.Helper()
-	virtual.InYoungBubble(t, nodes, func(t *testing.T, c *virtual.Cluster) { test(t, &cluster{c}) })
-}
-
 func uniq(values []string) []string {
 	slices.Sort(values)
 	return slices.Compact(values)
@@ -45,4 +39,11 @@ func endsOfAll() map[string]func(*redlock.Locker) error {
 		"UnlockAll": func(l *redlock.Locker) error { return l.UnlockAll(ctx) },
 		"Close":     (*redlock.Locker).Close,
 	}
+}
+
+// inCluster runs a test on the members of a cluster, and behind them spare masters that no client
+// has seen.
+func inCluster(t *testing.T, members, spare int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	virtual.InCluster(t, members, spare, func(t *testing.T, c *virtual.Cluster) { test(t, &cluster{c}) })
 }

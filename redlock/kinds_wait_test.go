@@ -122,7 +122,7 @@ func TestWaitingWorksWherePubSubIsForbidden(t *testing.T) {
 					return // readers are kept in a sorted set, by their time
 				}
 				for i := range c.Servers {
-					c.deny(i, forbidden...)
+					c.Deny(i, forbidden...)
 				}
 				c.Slow(time.Millisecond)
 				held := c.allOf(k, c.Locker())
@@ -176,7 +176,7 @@ func TestAMasterThatKeepsALockTooLongHoldsUpNobody(t *testing.T) {
 		eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 			c.Slow(time.Millisecond)
 			dead := make([]atomic.Bool, len(c.Servers))
-			c.allOf(k, c.Locker(c.sparing(dead)), redlock.WithTTL(5*time.Second))
+			c.allOf(k, c.Locker(c.Sparing(dead)), redlock.WithTTL(5*time.Second))
 			for i := range dead {
 				dead[i].Store(true)
 			}
@@ -220,9 +220,9 @@ func TestWhoWantsALockAgainQueuesBehindTheWaiter(t *testing.T) {
 
 func TestAMessageThatSomebodyElseSendsHarmsNobody(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		s := c.permits("s", 1)
-		held := c.permit(s)
-		got := c.acquiring(c.permits("s", 1))
+		s := c.Permits("s", 1)
+		held := c.Permit(s)
+		got := c.acquiring(c.Permits("s", 1))
 		for i := range c.Servers {
 			places, _ := c.Do(i, "ZRANGE", "redquorum:permit:wait:s", 0, -1).([]any)
 			for _, place := range places {

@@ -228,14 +228,14 @@ func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
 // A Locker without a pause for a year, whose cluster replaces a master each month.
 func TestALockerServesForAYear(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		operator, l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
+		operator, l, other := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2})
 		goroutines := func() int { virtual.Settle(); return runtime.NumGoroutine() }
 		out, first := 3, 0
 		for month := range 14 {
 			c.passes(30 * 24 * time.Hour)
-			c.change(operator, add(out))
+			c.Change(operator, virtual.Add(out))
 			out = month % 4
-			c.change(operator, remove(out))
+			c.Change(operator, virtual.Remove(out))
 			c.Servers[out].FlushAll()
 			c.passes(time.Minute)
 			lock, got := c.Lock(l, "a"), c.Waiting(other, "a")

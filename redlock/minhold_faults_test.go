@@ -72,7 +72,7 @@ func TestANameIsTakenForItsMinimumHoldAfterALoss(t *testing.T) {
 func TestAMinimumHoldOutlastsMastersThatForget(t *testing.T) {
 	const d = time.Minute
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown()
+		c.Grown()
 		lock := c.Lock(c.Renewing(redlock.WithMinHold(d)), "a")
 		acquired := c.Clock.Now()
 		c.Unlock(lock)

@@ -128,7 +128,7 @@ func TestNoIntentIsLeftOfALockThatIsFree(t *testing.T) {
 		for name, names := range map[string][]string{"one name": {"a"}, "a set": {"a", "b"}} {
 			runBubble(t, name, 3, func(t *testing.T, c *cluster) {
 				c.Slow(200 * time.Microsecond)
-				reader, l := c.read(c.Renewing()), c.Renewing()
+				reader, l := c.Read(c.Renewing()), c.Renewing()
 				got := c.Queued(func() (*redlock.Lock, error) { return l.LockAll(ctx, names, redlock.WithMinHold(d)) })
 				time.Sleep(700 * time.Millisecond)
 				assert.NotEqual(t, []string{""}, uniq(c.Holders("redquorum:intent:a")))
@@ -137,7 +137,7 @@ func TestNoIntentIsLeftOfALockThatIsFree(t *testing.T) {
 				c.Unlock(<-got)
 				time.Sleep(d + 5*time.Millisecond)
 				assert.Equal(t, []string{""}, uniq(c.Holders("redquorum:intent:a")), "minimum hold %v", d)
-				c.Unlock(c.read(c.Renewing()))
+				c.Unlock(c.Read(c.Renewing()))
 			})
 		}
 	}

@@ -236,7 +236,7 @@ func (c *cluster) keepsForTheCutOff(l *redlock.Locker, off []atomic.Bool, acquir
 	require.True(c.T, off[at].Load())
 	c.Unlock(lock)
 	assert.NotZero(c.T, l.Stats().Nodes[at].Kept, "the release is kept")
-	setAll(off, false)
+	virtual.SetAll(off, false)
 	time.Sleep(time.Second)
 	assert.Zero(c.T, l.Stats().Nodes[at].Kept)
 	assert.Empty(c.T, c.Holders(lock.Name())[at])
@@ -275,8 +275,8 @@ func TestAPermitThatOneMasterGaveIsNotForgotten(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		off := make([]atomic.Bool, 3)
 		l := c.Locker(c.cutting(off))
-		s := c.permits("s", 1)
-		c.Unlock(c.permit(s)) // the masters know the number
+		s := c.Permits("s", 1)
+		c.Unlock(c.Permit(s)) // the masters know the number
 		c.Set("s#1", "DIEDAAAAAAAAAAAAAAAAAAAAAA", 2*time.Second)
 		waits, err := l.Semaphore("s", 1)
 		require.NoError(t, err)

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,21 +12,11 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// read acquires a shared lock.
-func (c *cluster) read(l *redlock.Locker, opts ...redlock.LockOption) *redlock.Lock {
-	c.T.Helper()
-	lock, err := l.TryRLock(ctx, "a", opts...)
-	require.NoError(c.T, err)
-	assert.True(c.T, lock.Shared())
-	synctest.Wait() // all nodes have it: who comes next meets it at the coordinator
-	return lock
-}
-
 func TestReadersShareALockAndExcludeWriters(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		inBubble(t, nodes, func(t *testing.T, c *cluster) {
 			a, b := c.Locker(), c.Locker()
-			readers := []*redlock.Lock{c.read(a), c.read(a), c.read(b)}
+			readers := []*redlock.Lock{c.Read(a), c.Read(a), c.Read(b)}
 			virtual.Settle()
 			assert.Equal(t, []string{wire.Marker}, uniq(c.Holders("a")))
 			for _, reader := range readers {
@@ -42,7 +31,7 @@ func TestReadersShareALockAndExcludeWriters(t *testing.T) {
 			_, err := a.TryRLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrTaken)
 			c.Unlock(writer)
-			c.Unlock(c.read(a))
+			c.Unlock(c.Read(a))
 			c.LeavesNothing(0) // not even of what was refused
 		})
 	}
@@ -57,26 +46,26 @@ func (c *cluster) intent(writer string, life time.Duration) {
 func TestReadersOfALockAreRefusedByAWritersIntent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Renewing(redlock.WithTTL(time.Second))
-		first := c.read(l)
+		first := c.Read(l)
 		c.intent("a writer's", 5*time.Second)
 		_, err := l.TryRLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		time.Sleep(3 * time.Second)
 		require.NoError(t, first.Err(), "a reader goes on")
 		time.Sleep(3 * time.Second)
-		c.Unlock(c.read(l), first)
+		c.Unlock(c.Read(l), first)
 	})
 }
 
 func TestAReaderThatDiedCostsItsOwnTTLWhateverOthersRenew(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		dying := c.read(c.Locker(), redlock.WithTTL(20*time.Second))
+		dying := c.Read(c.Locker(), redlock.WithTTL(20*time.Second))
 		l := c.Renewing(redlock.WithTTL(time.Second))
-		living := c.read(l)
+		living := c.Read(l)
 		time.Sleep(10 * time.Second)
 		c.Unlock(living)
 		c.Taken(l, "a")
-		living = c.read(l)
+		living = c.Read(l)
 		time.Sleep(11 * time.Second)
 		require.ErrorIs(t, dying.Err(), redlock.ErrLost)
 		c.Unlock(living)
@@ -87,7 +76,7 @@ func TestAReaderThatDiedCostsItsOwnTTLWhateverOthersRenew(t *testing.T) {
 func TestReadersAreNotAdoptedNorIsTheirMarker(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		l := c.Locker()
-		reader := c.read(l, redlock.WithOwner("me"))
+		reader := c.Read(l, redlock.WithOwner("me"))
 		_, err := l.Adopt(ctx, "a", reader.Value())
 		require.Error(t, err)
 		_, err = l.Adopt(ctx, "a", wire.Marker)
@@ -110,9 +99,9 @@ func TestTheMarkerLivesAsLongAsTheReaderThatLivesLongest(t *testing.T) {
 				assert.InDelta(t, want, left, float64(2*time.Millisecond))
 			}
 		}
-		first := c.read(l, redlock.WithTTL(3*time.Second))
+		first := c.Read(l, redlock.WithTTL(3*time.Second))
 		lives(3 * time.Second)
-		second := c.read(l, redlock.WithTTL(time.Second))
+		second := c.Read(l, redlock.WithTTL(time.Second))
 		lives(3 * time.Second)
 		require.NoError(t, second.Extend(ctx, 5*time.Second))
 		lives(5 * time.Second)
@@ -128,7 +117,7 @@ func TestTheLastReaderThatLivesHandsTheNameOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Slow(time.Millisecond)
 		l := c.Locker()
-		reader := c.read(l, redlock.WithTTL(20*time.Second))
+		reader := c.Read(l, redlock.WithTTL(20*time.Second))
 		for i := range c.Servers { // as if it had read until now, and had died
 			c.Do(i, "ZADD", "redquorum:readers:a", c.Clock.Wall().Add(time.Second).UnixMilli(), "DEAD")
 		}
@@ -152,7 +141,7 @@ func TestTokensOrderReadersAndWritersWhateverClocksShow(t *testing.T) {
 				write = c.fenced(l, max(write, reads))
 				assert.LessOrEqual(t, c.ahead(write).Abs(), 11*time.Second, "kept near the nodes' time")
 			} else {
-				one, two := c.read(l), c.read(lockers[(i+1)%len(lockers)])
+				one, two := c.Read(l), c.Read(lockers[(i+1)%len(lockers)])
 				for _, reader := range []*redlock.Lock{one, two} {
 					assert.GreaterOrEqual(t, reader.Fence(), write)
 					reads = max(reads, reader.Fence())
@@ -174,7 +163,7 @@ func TestAReaderKeepsItsLastMillisecond(t *testing.T) {
 		l, other := c.Locker(redlock.WithDrift(0, 0)), c.Locker(redlock.WithDrift(0, 0))
 		// 0.9 ms of a millisecond of the node are over.
 		time.Sleep(time.Millisecond - time.Duration(c.Clock.Wall().UnixNano()%1e6) + 900*time.Microsecond)
-		first, second := c.read(l, redlock.WithTTL(20*time.Millisecond)), c.read(other)
+		first, second := c.Read(l, redlock.WithTTL(20*time.Millisecond)), c.Read(other)
 		time.Sleep(19*time.Millisecond + 200*time.Microsecond)
 		c.Unlock(second)
 		require.NoError(t, first.Err())

@@ -49,7 +49,7 @@ func took(got <-chan *redlock.Lock, readers int) (locks []*redlock.Lock, after t
 // unheard forbids the messages that wake waiters.
 func (c *cluster) unheard() {
 	for i := range c.Servers {
-		c.deny(i, "PUBLISH")
+		c.Deny(i, "PUBLISH")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestWaitersOfAllKindsPollNoHarderThanOneOfAMutex(t *testing.T) {
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Limit(time.Hour)
-		c.read(c.Locker(forLong...))
+		c.Read(c.Locker(forLong...))
 		most, total := counts(c, oneName((*redlock.Locker).Lock), 1)
 		t.Log("a writer behind a reader:", most, total)
 		assert.Less(t, most, mutex)
@@ -184,7 +184,7 @@ func TestReadersThatDoNotPollGetTheLockWithoutMessages(t *testing.T) {
 func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.Renewing(), c.Renewing()
-		first := c.read(a)
+		first := c.Read(a)
 		limited := c.Within(3 * time.Second)
 		over := c.Ending(func() error { _, err := b.Lock(limited, "a"); return err })
 		time.Sleep(2 * time.Second)
@@ -196,7 +196,7 @@ func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 		lock := <-second
 		assert.Less(t, c.Clock.Now().Sub(began), 50*time.Millisecond)
 		virtual.Settle()
-		c.Unlock(first, lock, c.read(a))
+		c.Unlock(first, lock, c.Read(a))
 		c.LeavesNothing(0)
 	})
 }
@@ -263,7 +263,7 @@ func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 	} {
 		runBubble(t, test.what, test.nodes, func(t *testing.T, c *cluster) {
 			for i := range c.Servers {
-				c.deny(i, test.forbidden)
+				c.Deny(i, test.forbidden)
 			}
 			c.Slow(2 * time.Millisecond)
 			_, stopA := c.streamOf("a")
@@ -289,7 +289,7 @@ func TestAWriterIsServedWhateverReadersCome(t *testing.T) {
 func TestAWriterThatLeavesLetsNoReadersInBeforeTheNextWriter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Slow(2 * time.Millisecond)
-		first := c.read(c.Renewing())
+		first := c.Read(c.Renewing())
 		writer, leaving := c.Waiting(c.Renewing(), "a"), c.Renewing()
 		time.Sleep(time.Second)
 		limited := c.Within(200 * time.Millisecond)
@@ -312,7 +312,7 @@ func TestAWriterIsServedBeforeLaterReadersHoweverTheReleaseTravels(t *testing.T)
 	for late := range 3 { // the node that the release reaches first
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			c.Slow(200 * time.Microsecond)
-			first := c.read(c.Renewing())
+			first := c.Read(c.Renewing())
 			writer := c.Waiting(c.Renewing(), "a")
 			reader := c.reading(c.Renewing())
 			time.Sleep(3 * time.Second)
@@ -349,7 +349,7 @@ func TestAnIntentThatIsLateDelaysReadersByItsLife(t *testing.T) {
 		inBubble(t, 3, func(t *testing.T, c *cluster) {
 			l := c.Renewing()
 			if beside {
-				c.read(c.Renewing())
+				c.Read(c.Renewing())
 			}
 			c.intent("a writer's", intentLife)
 			after := virtual.Elapsed(func() {
@@ -366,7 +366,7 @@ func TestAnIntentThatIsLateDelaysReadersByItsLife(t *testing.T) {
 // The intent of a writer arrives when that writer has the lock, and its release takes it back.
 func TestAnIntentThatIsLateEndsWithTheReleaseOfItsWriter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		reader := c.read(c.Renewing())
+		reader := c.Read(c.Renewing())
 		got := c.Waiting(c.Renewing(), "a")
 		time.Sleep(time.Second)
 		c.Unlock(reader)
@@ -374,7 +374,7 @@ func TestAnIntentThatIsLateEndsWithTheReleaseOfItsWriter(t *testing.T) {
 		c.intent(writer.Value(), intentLife)
 		c.Unlock(writer)
 		virtual.Settle()
-		c.Unlock(c.read(c.Renewing())) // nobody waits
+		c.Unlock(c.Read(c.Renewing())) // nobody waits
 		c.LeavesNothing(0)
 	})
 }

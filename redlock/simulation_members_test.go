@@ -15,6 +15,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -59,7 +60,7 @@ func (s *simulation) found(members int) {
 	for _, key := range []string{pipeline.MemoryKey, pipeline.RegisterKey} {
 		text, _, _ := all[last].Get(key)
 		for i := range all[:last] {
-			text = strings.Replace(text, fmt.Sprintf("%s=%[1]s", endpoint(i)), fmt.Sprintf("%s=redis://away%d:6379", endpoint(i), i), 1)
+			text = strings.Replace(text, fmt.Sprintf("%s=%[1]s", virtual.Endpoint(i)), fmt.Sprintf("%s=redis://away%d:6379", virtual.Endpoint(i), i), 1)
 		}
 		text = strings.NewReplacer("cluster=C", "cluster=D", "1.first - C", "1.first - D").Replace(text)
 		s.Do(last, "SET", key, text)

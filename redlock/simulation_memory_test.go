@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -208,15 +209,9 @@ func allRestartEmpty(s *simulation, _ *fault) bool {
 // the disk before.
 func becomesDurable(s *simulation, f *fault) {
 	server := s.down(f.target)
-	setDurable(server)
+	virtual.SetDurable(server)
 	s.keeping[f.target] = true
 	server.Restart(false)
-}
-
-func setDurable(server *fakeredis.Node) {
-	server.SetConfig("appendonly", "yes")
-	server.SetConfig("appendfsync", "always")
-	server.SetConfig("aof-load-truncated", "no")
 }
 
 // followsAnother is REPLICAOF another master, of this cluster or another one, and back. Connections
@@ -261,7 +256,7 @@ func isReplaced(s *simulation, f *fault) {
 	s.watchForced(i, server)
 	s.keeping[i] = s.rng.Float64() < s.kind.forgetful.durable
 	if s.keeping[i] {
-		setDurable(server)
+		virtual.SetDurable(server)
 	}
 	s.exchange.Lock()
 	s.Servers[i] = server

@@ -106,7 +106,7 @@ func rareForeigner(s *simulation, rng *rand.Rand) {
 }
 
 // durably makes the nodes durable, so they keep their votes across a restart.
-func durably(s *simulation) { s.durable() }
+func durably(s *simulation) { s.Durable() }
 
 // denies forbids the commands of one row of the ACL table on each node.
 func denies(s *simulation) {

@@ -175,7 +175,7 @@ func (s *simulation) nodes(members int) {
 			continue
 		}
 		if s.keeping[i] = s.rng.Float64() < how.durable; s.keeping[i] {
-			setDurable(s.Servers[i])
+			virtual.SetDurable(s.Servers[i])
 		}
 	}
 	if how == nil || s.kind.changes {

@@ -139,7 +139,7 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 					c.monitor(i)
 				}
 				if test.forbidden {
-					c.deny(i, "pubsub")
+					c.Deny(i, "pubsub")
 				}
 				for dead := range 5 {
 					c.Do(i, "ZADD", "redquorum:wait:a", dead+1, fmt.Sprintf("DEAD%d:value%d", dead, dead))

@@ -105,13 +105,13 @@ func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 		lockers, rounds int
 		most            time.Duration
 	}{
-		"quarantined": {empty, 3, 5, 100 * time.Millisecond},
+		"quarantined": {virtual.Empty, 3, 5, 100 * time.Millisecond},
 		"mute":        {virtual.Mute, 2, 20, 5 * time.Second},
 		"slow":        {virtual.Delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
 	} {
 		for node := range 5 { // one of them is the coordinator
 			runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
-				c.grown()
+				c.Grown()
 				c.Slow(time.Millisecond)
 				lockers := c.lockers(test.lockers)
 				takeTurns(t, lockers, 2, time.Millisecond)

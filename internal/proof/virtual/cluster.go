@@ -144,6 +144,7 @@ func (c *Cluster) Listing(list []int, opts ...redlock.Option) *redlock.Locker {
 	return l
 }
 
+// LockerOf returns a Locker of the endpoints, which is closed with the test.
 func (c *Cluster) LockerOf(endpoints []string, opts ...redlock.Option) *redlock.Locker {
 	c.T.Helper()
 	dialer := pool.WithDialer(c.Dialer())
@@ -194,12 +195,18 @@ var (
 	Kill    = (*fakeredis.Node).Kill
 	Stop    = (*fakeredis.Node).Stop
 	Resume  = (*fakeredis.Node).Continue
-	Restart = func(n *fakeredis.Node) { n.Restart(true) } // with its keys
+	Restart = func(n *fakeredis.Node) { n.Restart(true) }  // with its keys
+	Empty   = func(n *fakeredis.Node) { n.Restart(false) } // without them
 	Mute    = func(n *fakeredis.Node) { n.Mute(true) }
 	Unmute  = func(n *fakeredis.Node) { n.Mute(false) }
 	Deafen  = func(n *fakeredis.Node) { n.MuteReplies(true) } // it runs what it is sent, and nobody hears of it
 	Undeaf  = func(n *fakeredis.Node) { n.MuteReplies(false) }
 )
+
+// Deny denies the user commands on a node.
+func (c *Cluster) Deny(i int, commands ...string) {
+	c.Servers[i].RefuseWith("NOPERM this user has no permissions to run the command", commands...)
+}
 
 // Delaying lets requests and replies of a node take that long.
 func Delaying(request, reply time.Duration) func(*fakeredis.Node) {
@@ -353,6 +360,7 @@ func (c *Cluster) Proofs() int {
 	return c.Count(func(args []string) bool { return slices.Contains(args, pipeline.MemoryKey) })
 }
 
+// Settle lets the background come to rest, in a moment of virtual time.
 var Settle = fakeredis.Settle
 
 var ctx = context.Background()

@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
@@ -27,15 +27,15 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 		same    bool // the cluster is
 		how     func(*fakeredis.Node)
 	}{
-		"one":               {[]int{1}, true, empty},
-		"two":               {[]int{0, 2}, true, empty},
-		"three":             {[]int{0, 1, 2}, false, empty},
+		"one":               {[]int{1}, true, virtual.Empty},
+		"two":               {[]int{0, 2}, true, virtual.Empty},
+		"three":             {[]int{0, 1, 2}, false, virtual.Empty},
 		"one, old snapshot": {[]int{1}, true, (*fakeredis.Node).RestartFromSnapshot},
 		"two, old snapshot": {[]int{0, 1}, true, (*fakeredis.Node).RestartFromSnapshot},
 	} {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
-			c.grown()
-			l := c.among([]int{0, 1, 2})
+			c.Grown()
+			l := c.Among([]int{0, 1, 2})
 			before, err := admin.Of(l).Cluster().Members(ctx)
 			require.NoError(t, err)
 			c.Each((*fakeredis.Node).Save)
@@ -47,8 +47,8 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			assert.Equal(t, 3-len(forget.masters), c.told(1), "it does not know what it was told since")
-			time.Sleep(maxTTL + 5*time.Second)
-			for _, l := range []*redlock.Locker{l, c.among([]int{2, 0, 1})} {
+			time.Sleep(virtual.MaxTTL + 5*time.Second)
+			for _, l := range []*redlock.Locker{l, c.Among([]int{2, 0, 1})} {
 				after, err := admin.Of(l).Cluster().Members(ctx)
 				require.NoError(t, err)
 				assert.Equal(t, forget.same, after.Cluster == before.Cluster)
@@ -66,8 +66,8 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 // Who finds a master that forgot may not know the cluster, nor how long its locks last.
 func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Each(empty, 2)
-		short, err := redlock.New([]string{endpoint(2), "nowhere:1"}, redlock.WithClock(c.Clock), redlock.WithPool(pool.WithDialer(c.Dialer())),
+		c.Each(virtual.Empty, 2)
+		short, err := redlock.New([]string{virtual.Endpoint(2), "nowhere:1"}, redlock.WithClock(c.Clock), redlock.WithPool(pool.WithDialer(c.Dialer())),
 			redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
@@ -145,21 +145,21 @@ func TestAMarkerThatComesBackIsNotBelieved(t *testing.T) {
 // A master that restarted and is listed alone still has the list of the others.
 func TestAPartOfAClusterThatRestartedBecomesNoOther(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		first := c.among([]int{0, 1, 2})
+		first := c.Among([]int{0, 1, 2})
 		c.Each(virtual.Restart, 0)
-		alone := c.among([]int{0}, redlock.WithoutDiscovery())
-		time.Sleep(2 * maxTTL)
+		alone := c.Among([]int{0}, redlock.WithoutDiscovery())
+		time.Sleep(2 * virtual.MaxTTL)
 		c.NoQuorum(alone)
 		assert.Equal(t, []string{"0", "1", "2"}, c.members(first))
 	})
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) { // there is nobody who knew it
 		c.Each(virtual.Restart, 0)
-		alone := c.among([]int{0})
-		time.Sleep(2 * maxTTL)
+		alone := c.Among([]int{0})
+		time.Sleep(2 * virtual.MaxTTL)
 		_, err := alone.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		assert.ErrorContains(t, err, "redis://node1:6379 and redis://node2:6379")
-		c.Unlock(c.Lock(c.among([]int{0, 1, 2}), "a"))
+		c.Unlock(c.Lock(c.Among([]int{0, 1, 2}), "a"))
 	})
 }
 
@@ -168,19 +168,19 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 	inCluster(t, 2, 0, func(t *testing.T, c *cluster) {
 		var nodes []*pool.Node
 		for i := range c.Servers {
-			node, err := pool.NewNode(endpoint(i), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
+			node, err := pool.NewNode(virtual.Endpoint(i), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 			require.NoError(t, err)
 			t.Cleanup(func() { virtual.EndsOnly(node.Close()) })
 			nodes = append(nodes, node)
 		}
-		both, err := redlock.NewFromNodes(nodes, redlock.WithMaxTTL(maxTTL)) // it keeps its nodes
+		both, err := redlock.NewFromNodes(nodes, redlock.WithMaxTTL(virtual.MaxTTL)) // it keeps its nodes
 		require.NoError(t, err)
 		t.Cleanup(func() { virtual.EndsOnly(both.Close()) })
-		l := c.among([]int{1})
-		c.change(c.among([]int{0, 1}), remove(0))
+		l := c.Among([]int{1})
+		c.Change(c.Among([]int{0, 1}), virtual.Remove(0))
 		time.Sleep(time.Second)
-		c.Each(empty, 1)
-		time.Sleep(3 * maxTTL)
+		c.Each(virtual.Empty, 1)
+		time.Sleep(3 * virtual.MaxTTL)
 		c.Unlock(c.Lock(l, "a"))
 	})
 }
@@ -189,19 +189,19 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		runCluster(t, fmt.Sprintf("it is listed later %v", later), 3, 1, func(t *testing.T, c *cluster) {
-			dying := c.among([]int{0, 1, 2})
-			require.Error(t, add(3)(admin.Of(dying).Cluster(), c.Within(time.Second)), "it waits")
+			dying := c.Among([]int{0, 1, 2})
+			require.Error(t, virtual.Add(3)(admin.Of(dying).Cluster(), c.Within(time.Second)), "it waits")
 			require.NoError(t, dying.Close())
 			c.Each(virtual.Restart, 0, 1, 2)
 			list := []int{0, 1, 2, 3}
 			if later {
 				list = list[:3]
 			}
-			l := c.among(list)
-			time.Sleep(2 * maxTTL)
+			l := c.Among(list)
+			time.Sleep(2 * virtual.MaxTTL)
 			c.Unlock(c.Lock(l, "a"))
 			if later {
-				c.change(l, add(3))
+				c.Change(l, virtual.Add(3))
 			}
 			assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		})
@@ -213,12 +213,12 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
 	c.T.Helper()
 	dead := make([]atomic.Bool, len(c.Servers))
-	slept = c.among([]int{0}, c.sparing(dead))
+	slept = c.Among([]int{0}, c.Sparing(dead))
 	c.Unlock(c.Lock(slept, "a"))
 	dead[0].Store(true)
-	l = c.among([]int{0, 1})
-	c.change(l, add(1))
-	c.change(l, remove(0))
+	l = c.Among([]int{0, 1})
+	c.Change(l, virtual.Add(1))
+	c.Change(l, virtual.Remove(0))
 	return slept, l, func() { dead[0].Store(false) }
 }
 
@@ -227,7 +227,7 @@ func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
 func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		slept, l, wake := c.replaced()
-		require.Error(t, add(0)(admin.Of(l).Cluster(), c.Within(time.Second)), "it waits")
+		require.Error(t, virtual.Add(0)(admin.Of(l).Cluster(), c.Within(time.Second)), "it waits")
 		lock := c.Lock(l, "a")
 		wake()
 		time.Sleep(3 * time.Second)
@@ -243,7 +243,7 @@ func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
 		slept, l, wake := c.replaced()
 		c.Each(virtual.Restart, 0)
 		wake()
-		time.Sleep(3 * maxTTL)
+		time.Sleep(3 * virtual.MaxTTL)
 		lock := c.Lock(l, "a")
 		c.NoQuorum(slept)
 		c.Unlock(lock)
@@ -253,13 +253,13 @@ func TestARemovedMasterThatRestartedBecomesNoOtherCluster(t *testing.T) {
 // A master of another cluster that forgot is awaited there.
 func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
-		c.founded(3, 6)
-		other := c.among([]int{3, 4, 5})
-		c.Each(empty, 5)
+		c.Founded(3, 6)
+		other := c.Among([]int{3, 4, 5})
+		c.Each(virtual.Empty, 5)
 		time.Sleep(2 * time.Second)
-		err := add(5)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), c.Within(time.Minute))
+		err := virtual.Add(5)(admin.Of(c.Among([]int{0, 1, 2})).Cluster(), c.Within(time.Minute))
 		require.ErrorIs(t, err, redlock.ErrOtherCluster)
-		time.Sleep(2 * maxTTL)
+		time.Sleep(2 * virtual.MaxTTL)
 		require.NoError(t, other.Stats().Nodes[2].Barred)
 	})
 }
@@ -281,28 +281,28 @@ func TestAMarkerThatComesBackDoesNotTellTheMembers(t *testing.T) {
 func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 	for name, seen := range map[string]bool{"nobody has seen it": false, "it waits": true} {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
-			c.grown()
-			fleet := c.among([]int{0, 1, 2})
+			c.Grown()
+			fleet := c.Among([]int{0, 1, 2})
 			c.Servers[2].Mute(true)
 			lock := c.Lock(fleet, "a")
 			c.Servers[2].Mute(false)
 			c.Servers[1].Kill()
-			time.Sleep(maxTTL / 4) // the fleet dials again after a pause
+			time.Sleep(virtual.MaxTTL / 4) // the fleet dials again after a pause
 			c.Servers[1].Restart(false)
 			if seen {
-				time.Sleep(maxTTL / 4)
+				time.Sleep(virtual.MaxTTL / 4)
 			}
-			alone := c.among([]int{1}, redlock.WithKeyPrefix("probe:"))
+			alone := c.Among([]int{1}, redlock.WithKeyPrefix("probe:"))
 			probe, err := alone.TryLock(ctx, "a")
 			assert.Equal(t, seen, err != nil, "%v", err)
-			_, err = c.among([]int{0, 1, 2}).TryLock(ctx, "a")
+			_, err = c.Among([]int{0, 1, 2}).TryLock(ctx, "a")
 			require.Error(t, err, "two holders")
 			require.NoError(t, lock.Err())
 			if probe != nil {
 				time.Sleep(time.Second)
 				require.Error(t, probe.Err(), "it is not its cluster any more")
 			}
-			time.Sleep(3 * maxTTL)
+			time.Sleep(3 * virtual.MaxTTL)
 			m, err := admin.Of(fleet).Cluster().Members(ctx)
 			require.NoError(t, err)
 			assert.Equal(t, "C", m.Cluster)
@@ -316,7 +316,7 @@ func TestAMasterThatWasUsedAloneIsBroughtHome(t *testing.T) {
 // byAnotherName returns a Locker of some of the masters that has another name for the first.
 func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.Locker {
 	c.T.Helper()
-	l := c.LockerOf(list, append(opts, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL),
+	l := c.LockerOf(list, append(opts, redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithTTL(virtual.MaxTTL),
 		redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.Servers.Dial(ctx, network, strings.NewReplacer("other1", "node1", "other", "node0", "third", "node0").Replace(address))
 		})))...)
@@ -327,7 +327,7 @@ func (c *cluster) byAnotherName(list []string, opts ...redlock.Option) *redlock.
 // heals requires that all members vote at last.
 func (c *cluster) heals(l *redlock.Locker) {
 	c.T.Helper()
-	time.Sleep(3 * maxTTL)
+	time.Sleep(3 * virtual.MaxTTL)
 	m, err := admin.Of(l).Cluster().Members(ctx)
 	require.NoError(c.T, err)
 	for _, one := range m.Members {
@@ -337,13 +337,13 @@ func (c *cluster) heals(l *redlock.Locker) {
 
 func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
 	runCluster(t, "and dials it", 3, 0, func(t *testing.T, c *cluster) {
-		c.Each(empty, 0)
+		c.Each(virtual.Empty, 0)
 		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}))
 	})
 	runCluster(t, "or reads in its marker who it is", 2, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1})
-		c.Each(empty, 0)
-		time.Sleep(maxTTL / 2)
+		l := c.Among([]int{0, 1})
+		c.Each(virtual.Empty, 0)
+		time.Sleep(virtual.MaxTTL / 2)
 		require.NoError(t, l.Close())
 		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))
 	})

@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"fmt"
@@ -80,10 +80,10 @@ func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 // Two operators want the same. A version is one line, however many had it chosen.
 func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l, other := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2})
-		for _, change := range []change{add(3), setMaxTTL(2 * maxTTL), remove(0)} {
+		l, other := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2})
+		for _, change := range []virtual.Change{virtual.Add(3), setMaxTTL(2 * virtual.MaxTTL), virtual.Remove(0)} {
 			done := c.Ending(func() error { return change(admin.Of(other).Cluster(), c.Within(time.Minute)) })
-			c.change(l, change)
+			c.Change(l, change)
 			if err := <-done; err != nil {
 				require.ErrorIs(t, err, redlock.ErrNotMember, "it is removed already")
 			}
@@ -155,7 +155,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 				virtual.Settle()
 			}
 			c.Unlock(c.Lock(l, "a"))
-			c.change(l, setMaxTTL(maxTTL))
+			c.Change(l, setMaxTTL(virtual.MaxTTL))
 		})
 	}
 }

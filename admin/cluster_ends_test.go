@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
@@ -28,12 +28,12 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 		_, err := admin.Of(l).Cluster().Members(ctx)
 		return err
 	},
-	"Add": func(l *redlock.Locker, ctx context.Context) error { return add(3)(admin.Of(l).Cluster(), ctx) },
+	"Add": func(l *redlock.Locker, ctx context.Context) error { return virtual.Add(3)(admin.Of(l).Cluster(), ctx) },
 	"Remove": func(l *redlock.Locker, ctx context.Context) error {
 		return admin.Of(l).Cluster().Remove(ctx, virtual.MemberID("node0:6379"))
 	},
 	"SetMaxTTL": func(l *redlock.Locker, ctx context.Context) error {
-		return admin.Of(l).Cluster().SetMaxTTL(ctx, 2*maxTTL)
+		return admin.Of(l).Cluster().SetMaxTTL(ctx, 2*virtual.MaxTTL)
 	},
 	"Init":       func(l *redlock.Locker, ctx context.Context) error { return admin.Of(l).Init(ctx, false) },
 	"Init force": func(l *redlock.Locker, ctx context.Context) error { return admin.Of(l).Init(ctx, true) },
@@ -76,8 +76,8 @@ func eachOperation(t *testing.T, test func(c *cluster, l *redlock.Locker, call f
 	for name, operation := range operations {
 		for state, wrong := range wrongs {
 			runCluster(t, name+"/"+state, 3, 1, func(t *testing.T, c *cluster) {
-				l := c.among([]int{0, 1, 2})
-				time.Sleep(3 * maxTTL) // changes need not wait
+				l := c.Among([]int{0, 1, 2})
+				time.Sleep(3 * virtual.MaxTTL) // changes need not wait
 				wrong(c)
 				test(c, l, func(ctx context.Context) error { return operation(l, ctx) })
 				c.Each(virtual.Resume)

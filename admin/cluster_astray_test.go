@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
@@ -23,12 +23,12 @@ import (
 // Its masters still wait, so that it knows no cluster but that of the master it is to add.
 func TestWhoIsToAddAMasterOfAnotherClusterEntersNone(t *testing.T) {
 	inYoungBubble(t, 4, func(t *testing.T, c *cluster) {
-		c.founded(3, 4)
-		l := c.among([]int{0, 1, 2}, redlock.WithQuarantine(redlock.QuarantineStrict))
-		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), endpoint(3)))
+		c.Founded(3, 4)
+		l := c.Among([]int{0, 1, 2}, redlock.WithQuarantine(redlock.QuarantineStrict))
+		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), virtual.Endpoint(3)))
 		assert.Empty(t, l.Stats().Cluster)
-		time.Sleep(3 * maxTTL)
-		other := c.among([]int{0, 1, 2})
+		time.Sleep(3 * virtual.MaxTTL)
+		other := c.Among([]int{0, 1, 2})
 		c.Unlock(c.Lock(other, "x"))
 		c.Lock(l, "a")
 		_, err := other.TryLock(ctx, "a")
@@ -48,18 +48,18 @@ func TestAMemberThatWasMetByAnotherNameComesHome(t *testing.T) {
 				continue // who is new cannot know which member that is
 			}
 			runCluster(t, fmt.Sprint(name, running), 3, 0, func(t *testing.T, c *cluster) {
-				c.grown()
+				c.Grown()
 				all := []string{"other:6379", "node1:6379", "node2:6379"}
 				fleet := c.byAnotherName(all)
 				if !running {
 					require.NoError(t, fleet.Close())
 				}
 				c.Servers[0].Kill()
-				time.Sleep(maxTTL / 4)
+				time.Sleep(virtual.MaxTTL / 4)
 				c.Servers[0].Restart(false)
 				alone := c.byAnotherName(list, redlock.WithoutRenewal())
 				_, _ = alone.TryLock(ctx, "b") //nolint:errcheck // either way
-				time.Sleep(2 * maxTTL)
+				time.Sleep(2 * virtual.MaxTTL)
 				require.NoError(t, alone.Close())
 				if !running {
 					fleet = c.byAnotherName(all)
@@ -75,8 +75,8 @@ func TestAMemberThatWasMetByAnotherNameComesHome(t *testing.T) {
 func TestAMemberThatWasUsedAloneByAnotherNameStopsNobody(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		runCluster(t, fmt.Sprint(running), 3, 0, func(t *testing.T, c *cluster) {
-			c.grown()
-			fleet := c.among([]int{0, 1, 2})
+			c.Grown()
+			fleet := c.Among([]int{0, 1, 2})
 			if !running {
 				require.NoError(t, fleet.Close())
 			}
@@ -84,9 +84,9 @@ func TestAMemberThatWasUsedAloneByAnotherNameStopsNobody(t *testing.T) {
 			alone := c.byAnotherName([]string{"other1:6379"}, redlock.WithoutRenewal())
 			_, _ = alone.TryLock(ctx, "b") //nolint:errcheck // either way
 			if !running {
-				fleet = c.among([]int{0, 1, 2})
+				fleet = c.Among([]int{0, 1, 2})
 			}
-			time.Sleep(3 * maxTTL)
+			time.Sleep(3 * virtual.MaxTTL)
 			_, err := fleet.TryLock(ctx, "a")
 			require.NoError(t, err)
 			c.heals(fleet)
@@ -99,8 +99,8 @@ func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
 	for _, goes := range []bool{true, false} {
 		for at := range 6 {
 			runCluster(t, fmt.Sprint(goes, at), 3, 1, func(t *testing.T, c *cluster) {
-				c.durable()
-				l := c.among([]int{0, 1, 2, 3})
+				c.Durable()
+				l := c.Among([]int{0, 1, 2, 3})
 				copied := c.Servers[3]
 				copied.Mute(true)
 				copied.ReplicateFrom(c.Servers[0])
@@ -109,13 +109,13 @@ func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
 				copied.Kill()
 				copied.Mute(false)
 				c.Servers[0].Restart(false)
-				time.Sleep(maxTTL - 2*time.Second + time.Duration(at)*400*time.Millisecond)
+				time.Sleep(virtual.MaxTTL - 2*time.Second + time.Duration(at)*400*time.Millisecond)
 				copied.Restart(true)
 				time.Sleep(4 * time.Second)
 				if goes {
 					copied.Kill()
 				}
-				time.Sleep(10 * maxTTL)
+				time.Sleep(10 * virtual.MaxTTL)
 				require.NoError(t, l.Stats().Nodes[0].Barred)
 			})
 		}
@@ -124,9 +124,9 @@ func TestACopyOfAMemberDoesNotKeepItOut(t *testing.T) {
 
 func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3, 4})
+		l := c.Among([]int{0, 1, 2, 3, 4})
 		c.Unlock(c.Lock(l, "a"))
-		c.founded(3, 5)
+		c.Founded(3, 5)
 		c.Each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
 		_, err := l.TryLock(ctx, "a")
@@ -140,9 +140,9 @@ func TestAConflictEndsWhenTheOtherClusterIsGone(t *testing.T) {
 // While it is asked, it may yet answer.
 func TestAConflictDoesNotEndWhileTheOtherClusterIsSlow(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3, 4})
+		l := c.Among([]int{0, 1, 2, 3, 4})
 		c.Unlock(c.Lock(l, "a"))
-		c.founded(3, 5)
+		c.Founded(3, 5)
 		c.Each((*fakeredis.Node).Disconnect, 3, 4)
 		time.Sleep(10 * time.Second)
 		c.Each(virtual.Delaying(100*time.Millisecond, 100*time.Millisecond), 3, 4)
@@ -175,17 +175,17 @@ func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
 		"no majority listed":    {members: 3, strays: 1, list: []int{0, 3}, refused: true},
 	} {
 		runCluster(t, name, test.members, test.strays, func(t *testing.T, c *cluster) {
-			running := c.among(test.list)
+			running := c.Among(test.list)
 			for i := range test.strays {
-				alone := c.among([]int{test.members + i})
-				time.Sleep(maxTTL + 2*time.Second)
+				alone := c.Among([]int{test.members + i})
+				time.Sleep(virtual.MaxTTL + 2*time.Second)
 				c.Unlock(c.Lock(alone, "b"))
 			}
 			for _, i := range test.away {
 				c.Servers[i].Kill()
 			}
 			time.Sleep(time.Minute)
-			later := c.among(test.list)
+			later := c.Among(test.list)
 			for _, l := range []*redlock.Locker{running, later} {
 				time.Sleep(2 * time.Second)
 				lock, err := l.TryLock(ctx, "a")
@@ -195,7 +195,7 @@ func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
 				}
 				require.NoError(t, err)
 				assert.Equal(t, "C", l.Stats().Cluster)
-				c.Taken(c.among([]int{0, 1, 2, 3, 4}[:test.members]), "a")
+				c.Taken(c.Among([]int{0, 1, 2, 3, 4}[:test.members]), "a")
 				c.Unlock(lock)
 			}
 			for i, at := range test.list {
@@ -209,13 +209,13 @@ func TestAClusterOfOneIsLeftOutOfALargerOne(t *testing.T) {
 
 func TestAClusterBeginsAgainThoughAMemberHasTwoNames(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		c.grown()
-		c.Each(empty, 0)
+		c.Grown()
+		c.Each(virtual.Empty, 0)
 		l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"})
 		c.heals(l)
 		require.Len(t, l.Stats().Nodes, 4)
-		c.Each(empty, 0, 1, 2)
-		time.Sleep(5 * maxTTL)
+		c.Each(virtual.Empty, 0, 1, 2)
+		time.Sleep(5 * virtual.MaxTTL)
 		_, err := l.TryLock(ctx, "a")
 		require.NoError(t, err)
 	})
@@ -223,19 +223,19 @@ func TestAClusterBeginsAgainThoughAMemberHasTwoNames(t *testing.T) {
 
 func TestMembersChangeAfterClocksWereSetBack(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
-		time.Sleep(2 * maxTTL)
+		l := c.Among([]int{0, 1, 2})
+		time.Sleep(2 * virtual.MaxTTL)
 		c.Servers[0].SetClock(-5*time.Hour, 1)
 		c.Servers[1].SetClock(-5*time.Hour, 1)
-		c.change(l, add(3))
+		c.Change(l, virtual.Add(3))
 		c.Servers[3].SetClock(-5*time.Hour, 1)
-		c.change(l, remove(0))
+		c.Change(l, virtual.Remove(0))
 	})
 }
 
 func TestAMasterOfAnotherDatabaseIsNotAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
+		l := c.Among([]int{0, 1, 2})
 		err := addAs("redis://node3:6379/5")(admin.Of(l).Cluster(), c.Within(2*time.Minute))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 	})
@@ -245,20 +245,20 @@ func TestAMasterOfAnotherDatabaseIsNotAdded(t *testing.T) {
 // known.
 func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 	runCluster(t, "change", 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
-		time.Sleep(2 * maxTTL)
+		l := c.Among([]int{0, 1, 2})
+		time.Sleep(2 * virtual.MaxTTL)
 		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
-		c.change(l, add(3))
-		time.Sleep(5 * maxTTL)
+		c.Change(l, virtual.Add(3))
+		time.Sleep(5 * virtual.MaxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false))
 		require.ErrorContains(t, l.Stats().Nodes[3].Barred, "it was not added")
 	})
 	runCluster(t, "none known", 3, 0, func(t *testing.T, c *cluster) {
 		c.Each(virtual.Kill, 1, 2)
-		l := c.among([]int{0, 1, 2})
+		l := c.Among([]int{0, 1, 2})
 		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), "redis://typo:6379"))
 		c.Each(virtual.Restart, 1, 2)
-		time.Sleep(8 * maxTTL)
+		time.Sleep(8 * virtual.MaxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false))
 	})
 }
@@ -266,11 +266,11 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 // The node that is the same server notices when it connects again.
 func TestALossThatANodesTwinKnewIsNotCountedLater(t *testing.T) {
 	inCluster(t, 1, 0, func(t *testing.T, c *cluster) {
-		l := c.LockerOf([]string{endpoint(0), "redis://alias:6379"}, c.aliased(0, 0), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+		l := c.LockerOf([]string{virtual.Endpoint(0), "redis://alias:6379"}, c.Aliased(0, 0), redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithTTL(virtual.MaxTTL))
 		virtual.Settle()
 		c.Unlock(c.Lock(l, "x"))
 		c.Servers[0].FlushAll()
-		time.Sleep(5 * maxTTL)
+		time.Sleep(5 * virtual.MaxTTL)
 		lock := c.Lock(l, "a")
 		time.Sleep(2 * time.Second)
 		require.NoError(t, lock.Err())
@@ -283,21 +283,21 @@ func TestALossThatANodesTwinKnewIsNotCountedLater(t *testing.T) {
 func TestWhatNoTimeChangesIsNamed(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		c.Each(forbidding(pipeline.MemoryKey), 0)
-		l := c.among([]int{0, 1, 2})
-		time.Sleep(10 * maxTTL)
+		l := c.Among([]int{0, 1, 2})
+		time.Sleep(10 * virtual.MaxTTL)
 		why := l.Stats().Nodes[0].Barred
 		require.ErrorIs(t, why, pool.ErrQuarantined)
 		assert.ErrorContains(t, why, "may not read or write redquorum:memory")
 	})
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Each(forbidding(pipeline.RegisterKey), 0)
-		l := c.among([]int{0, 1, 2})
-		time.Sleep(3 * maxTTL)
+		l := c.Among([]int{0, 1, 2})
+		time.Sleep(3 * virtual.MaxTTL)
 		assert.ErrorContains(t, l.Stats().Nodes[0].Barred, "may not read or write redquorum:members")
 	})
 	inYoungBubble(t, 6, func(t *testing.T, c *cluster) {
-		c.founded(3, 6)
-		l := c.among([]int{0, 1, 2, 3})
+		c.Founded(3, 6)
+		l := c.Among([]int{0, 1, 2, 3})
 		time.Sleep(time.Minute)
 		assert.ErrorContains(t, l.Stats().Nodes[0].Barred, "the list also has a master of cluster D")
 	})

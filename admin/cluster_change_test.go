@@ -1,10 +1,9 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,39 +17,10 @@ import (
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/virtual"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// change makes a change that must be done within two minutes.
-func (c *cluster) change(l *redlock.Locker, change func(*admin.Cluster, context.Context) error) {
-	c.T.Helper()
-	require.NoError(c.T, change(admin.Of(l).Cluster(), c.Within(2*time.Minute)))
-}
-
-// Changes of members.
-type change = func(*admin.Cluster, context.Context) error
-
-func add(i int) change {
-	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint(i)) }
-}
-
-func remove(i int) change {
-	return func(cluster *admin.Cluster, ctx context.Context) error {
-		m, err := cluster.Members(ctx)
-		if err != nil {
-			return err
-		}
-		for _, member := range m.Members {
-			if member.Endpoint == endpoint(i) {
-				return cluster.Remove(ctx, member.ID)
-			}
-		}
-		return redlock.ErrNotMember
-	}
-}
-
-func setMaxTTL(d time.Duration) change {
+func setMaxTTL(d time.Duration) virtual.Change {
 	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.SetMaxTTL(ctx, d) }
 }
 
@@ -91,26 +61,26 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 		short := redlock.WithTTL(3 * time.Second)
 		holder, waiter := c.Listing([]int{0, 1, 2}, short), c.Listing([]int{0, 1, 2}, short)
 		var barred atomic.Int32
-		longest := c.under(c.among([]int{1, 2, 0}, short, redlock.WithHooks(redlock.Hooks{Node: func(_ string, err error) {
+		longest := c.under(c.Among([]int{1, 2, 0}, short, redlock.WithHooks(redlock.Hooks{Node: func(_ string, err error) {
 			if err != nil && !errors.Is(err, redlock.ErrNotMember) {
 				barred.Add(1)
 			}
 		}})))
-		operator := c.among([]int{0, 1, 2})
-		time.Sleep(maxTTL + time.Second)
+		operator := c.Among([]int{0, 1, 2})
+		time.Sleep(virtual.MaxTTL + time.Second)
 		lock := c.Lock(holder, "a")
 		next := c.Waiting(waiter, "a")
 		took := virtual.Elapsed(func() {
-			for k, change := range []change{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
-				c.change(operator, change)
+			for k, change := range []virtual.Change{virtual.Add(3), virtual.Remove(0), virtual.Add(4), virtual.Remove(1), virtual.Add(5), virtual.Remove(2)} {
+				c.Change(operator, change)
 				m, err := admin.Of(operator).Cluster().Members(ctx)
 				require.NoError(t, err)
 				assert.Equal(t, int64(k+2), m.Version)
-				assert.InDelta(t, maxTTL, m.Next, float64(time.Second))
+				assert.InDelta(t, virtual.MaxTTL, m.Next, float64(time.Second))
 			}
 		})
-		assert.GreaterOrEqual(t, took, 5*maxTTL)
-		assert.LessOrEqual(t, took, 5*(maxTTL+maxTTL/20)+time.Second)
+		assert.GreaterOrEqual(t, took, 5*virtual.MaxTTL)
+		assert.LessOrEqual(t, took, 5*(virtual.MaxTTL+virtual.MaxTTL/20)+time.Second)
 		assert.Equal(t, []string{"3", "4", "5"}, c.members(operator))
 		assert.LessOrEqual(t, longest(), 100*time.Millisecond)
 		assert.Zero(t, barred.Load())
@@ -127,10 +97,10 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		c.Slow(2 * time.Millisecond)
-		operator, client := c.among([]int{0}), c.among([]int{0})
-		time.Sleep(maxTTL + time.Second)
+		operator, client := c.Among([]int{0}), c.Among([]int{0})
+		time.Sleep(virtual.MaxTTL + time.Second)
 		longest := c.under(client)
-		c.change(operator, add(1))
+		c.Change(operator, virtual.Add(1))
 		time.Sleep(time.Second)
 		assert.LessOrEqual(t, longest(), 100*time.Millisecond)
 		assert.Equal(t, []string{"0", "1"}, c.members(client))
@@ -140,62 +110,30 @@ func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
 // A member that is away was not told: only its own removal may begin.
 func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
+		l := c.Among([]int{0, 1, 2})
 		c.Servers[0].Mute(true)
 		time.Sleep(10 * time.Second)
-		err := add(3)(admin.Of(l).Cluster(), c.Within(30*time.Second))
+		err := virtual.Add(3)(admin.Of(l).Cluster(), c.Within(30*time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "only it can be removed now")
 		assert.Zero(t, c.told(2))
-		c.change(l, remove(0))
-		c.change(l, add(3))
+		c.Change(l, virtual.Remove(0))
+		c.Change(l, virtual.Add(3))
 		assert.Equal(t, []string{"1", "2", "3"}, c.members(l))
 		c.Servers[0].Mute(false)
 		time.Sleep(10 * time.Second)
 		lock := c.Lock(l, "a")
-		_, err = c.among([]int{0}, redlock.WithoutDiscovery()).TryLock(ctx, "a")
+		_, err = c.Among([]int{0}, redlock.WithoutDiscovery()).TryLock(ctx, "a")
 		require.Error(t, err, "the removed one believes that it is a member")
 		c.Unlock(lock)
-		c.change(l, add(0)) // it may come back
+		c.Change(l, virtual.Add(0)) // it may come back
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
 
-// mortal is a connection of an operator of whom nothing arrives any more.
-type mortal struct {
-	net.Conn
-	dead *atomic.Bool
-}
-
-func (m mortal) Write(b []byte) (int, error) {
-	if m.dead.Load() {
-		return len(b), nil
-	}
-	return m.Conn.Write(b)
-}
-
-// sparing makes connections of which nothing arrives at the masters that are dead to the client.
-func (c *cluster) sparing(dead []atomic.Bool) redlock.Option {
-	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := c.Servers.Dial(ctx, network, address)
-		for i, e := range c.Servers.Endpoints() {
-			if e == address && err == nil {
-				return mortal{conn, &dead[i]}, nil
-			}
-		}
-		return conn, err
-	}))
-}
-
-func setAll(dead []atomic.Bool, to bool) {
-	for i := range dead {
-		dead[i].Store(to)
-	}
-}
-
 // dying makes a change by an operator that dies when a majority has accepted it; if one is set, the
 // first master is still told.
-func (c *cluster) dying(change change, one bool) {
+func (c *cluster) dying(change virtual.Change, one bool) {
 	c.T.Helper()
 	dead := make([]atomic.Bool, len(c.Servers))
 	var accepted atomic.Int32
@@ -215,7 +153,7 @@ func (c *cluster) dying(change change, one bool) {
 			}
 		})
 	}
-	operator := c.among([]int{0, 1, 2}, c.sparing(dead))
+	operator := c.Among([]int{0, 1, 2}, c.Sparing(dead))
 	require.Error(c.T, change(admin.Of(operator).Cluster(), c.Within(30*time.Second)))
 	require.GreaterOrEqual(c.T, accepted.Load(), int32(2))
 	c.Each(func(n *fakeredis.Node) { n.OnChange(nil) })
@@ -224,8 +162,8 @@ func (c *cluster) dying(change change, one bool) {
 // Two of three do not get the first request to accept: they are asked again before anybody is told.
 func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		operator := c.among([]int{0, 1, 2})
-		time.Sleep(maxTTL + time.Second)
+		operator := c.Among([]int{0, 1, 2})
+		time.Sleep(virtual.MaxTTL + time.Second)
 		c.Each(virtual.Delaying(20*time.Millisecond, 0), 1, 2)
 		var accepted [3]atomic.Bool
 		var lost atomic.Bool
@@ -243,7 +181,7 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 				}
 			})
 		}
-		c.change(operator, setMaxTTL(maxTTL/2))
+		c.Change(operator, setMaxTTL(virtual.MaxTTL/2))
 		c.Each(func(n *fakeredis.Node) { n.OnChange(nil) })
 		assert.Equal(t, 3, c.told(2))
 	})
@@ -258,10 +196,10 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 	}{"by the next operator": {3, false}, "by any client": {3, true}, "by any client, of two": {2, true}} {
 		runCluster(t, name, begun.members, 5-begun.members, func(t *testing.T, c *cluster) {
 			dead := make([]atomic.Bool, len(c.Servers))
-			l := c.among([]int{0, 1, 2}, c.sparing(dead))
-			setAll(dead, true)
-			c.dying(add(3), begun.told)
-			setAll(dead, false)
+			l := c.Among([]int{0, 1, 2}, c.Sparing(dead))
+			virtual.SetAll(dead, true)
+			c.dying(virtual.Add(3), begun.told)
+			virtual.SetAll(dead, false)
 			time.Sleep(10 * time.Second) // it connects again
 			if begun.told {
 				assert.Equal(t, begun.members+1, c.told(2))
@@ -269,10 +207,10 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 			} else {
 				assert.Zero(t, c.told(2))
 				c.Unlock(c.Lock(l, "a"))
-				c.change(l, setMaxTTL(maxTTL)) // which it is
+				c.Change(l, setMaxTTL(virtual.MaxTTL)) // which it is
 			}
 			assert.Equal(t, append([]string{"0", "1", "2"}[:begun.members], "3"), c.members(l))
-			c.change(l, add(4))
+			c.Change(l, virtual.Add(4))
 			assert.Equal(t, begun.members+2, c.told(3))
 		})
 	}
@@ -283,21 +221,21 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		runCluster(t, fmt.Sprintf("one forgets %v", forgets), 3, 2, func(t *testing.T, c *cluster) {
-			c.grown()
-			c.dying(add(3), false)
-			l := c.among([]int{0, 1, 2})
+			c.Grown()
+			c.dying(virtual.Add(3), false)
+			l := c.Among([]int{0, 1, 2})
 			if forgets {
 				c.Servers[0].Restart(false)
-				time.Sleep(2 * maxTTL)
+				time.Sleep(2 * virtual.MaxTTL)
 				c.Servers[2].Mute(true) // of who accepted, only one is left that remembers
-				err := setMaxTTL(maxTTL)(admin.Of(l).Cluster(), c.Within(5*time.Second))
+				err := setMaxTTL(virtual.MaxTTL)(admin.Of(l).Cluster(), c.Within(5*time.Second))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
 				c.Servers[2].Mute(false)
 			}
-			c.change(l, add(4))
+			c.Change(l, virtual.Add(4))
 			assert.Equal(t, 5, c.told(3))
-			assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(c.among([]int{4, 0, 3})))
+			assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(c.Among([]int{4, 0, 3})))
 		})
 	}
 }
@@ -309,14 +247,14 @@ func TestOperatorsAtOnce(t *testing.T) {
 				server.DelayBetween(0, 5*time.Millisecond, seed+uint64(i))
 			}
 			var done []<-chan error
-			for _, change := range []change{add(3), add(4), remove(0)} {
-				l := c.among([]int{0, 1, 2})
+			for _, change := range []virtual.Change{virtual.Add(3), virtual.Add(4), virtual.Remove(0)} {
+				l := c.Among([]int{0, 1, 2})
 				done = append(done, c.Ending(func() error { return change(admin.Of(l).Cluster(), c.Within(2*time.Minute)) }))
 			}
 			for _, end := range done {
 				require.NoError(t, <-end)
 			}
-			l := c.among([]int{3, 4, 1})
+			l := c.Among([]int{3, 4, 1})
 			time.Sleep(time.Second)
 			assert.Equal(t, []string{"1", "2", "3", "4"}, c.members(l))
 			m, err := admin.Of(l).Cluster().Members(ctx)
@@ -329,11 +267,11 @@ func TestOperatorsAtOnce(t *testing.T) {
 // The next change is possible again once two of three that forgot are back.
 func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		c.grown()
-		l := c.among([]int{0, 1, 2})
+		c.Grown()
+		l := c.Among([]int{0, 1, 2})
 		c.Each(func(n *fakeredis.Node) { n.Restart(false) }, 0, 1)
-		time.Sleep(3 * maxTTL)
-		c.change(l, add(3))
+		time.Sleep(3 * virtual.MaxTTL)
+		c.Change(l, virtual.Add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -342,12 +280,12 @@ func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
 func TestAVoteUnderANewerVersionDoesNotCountUnderAnOlder(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		dead := make([]atomic.Bool, len(c.Servers))
-		slept := c.among([]int{0, 1, 2}, c.sparing(dead))
+		slept := c.Among([]int{0, 1, 2}, c.Sparing(dead))
 		c.Unlock(c.Lock(slept, "a"))
-		setAll(dead, true)
-		l := c.among([]int{0, 1, 2})
-		c.change(l, add(3))
-		c.change(l, remove(0))
+		virtual.SetAll(dead, true)
+		l := c.Among([]int{0, 1, 2})
+		c.Change(l, virtual.Add(3))
+		c.Change(l, virtual.Remove(0))
 		c.Servers[1].Mute(true)
 		lock := c.Lock(l, "a")
 		c.Servers[1].Mute(false)
@@ -363,26 +301,26 @@ func TestAVoteUnderANewerVersionDoesNotCountUnderAnOlder(t *testing.T) {
 
 func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		holder := c.Listing([]int{0, 1, 2}, redlock.WithTTL(maxTTL), redlock.WithMaxTTL(maxTTL))
+		holder := c.Listing([]int{0, 1, 2}, redlock.WithTTL(virtual.MaxTTL), redlock.WithMaxTTL(virtual.MaxTTL))
 		lock := c.Lock(holder, "a")
-		operator := c.among([]int{0, 1, 2})
-		c.change(operator, setMaxTTL(maxTTL/2))
-		c.change(operator, setMaxTTL(maxTTL/4))
-		time.Sleep(maxTTL)
-		require.LessOrEqual(t, lock.Remaining(), maxTTL/4)
+		operator := c.Among([]int{0, 1, 2})
+		c.Change(operator, setMaxTTL(virtual.MaxTTL/2))
+		c.Change(operator, setMaxTTL(virtual.MaxTTL/4))
+		time.Sleep(virtual.MaxTTL)
+		require.LessOrEqual(t, lock.Remaining(), virtual.MaxTTL/4)
 	})
 }
 
 // An operator may come when the master has forgotten that another one has just added it.
 func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
-		c.change(l, add(3))
-		c.Each(empty, 3)
+		l := c.Among([]int{0, 1, 2})
+		c.Change(l, virtual.Add(3))
+		c.Each(virtual.Empty, 3)
 		time.Sleep(time.Second)
-		again, cancel := context.WithTimeout(ctx, 2*maxTTL)
+		again, cancel := context.WithTimeout(ctx, 2*virtual.MaxTTL)
 		defer cancel()
-		virtual.EndsOnly(add(3)(admin.Of(c.among([]int{0, 1, 2})).Cluster(), again))
+		virtual.EndsOnly(virtual.Add(3)(admin.Of(c.Among([]int{0, 1, 2})).Cluster(), again))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -390,10 +328,10 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 // Nobody asks a master that is no member for its vote, so nobody sees that it was emptied.
 func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
-		c.change(l, remove(3))
+		l := c.Among([]int{0, 1, 2, 3})
+		c.Change(l, virtual.Remove(3))
 		c.Servers[3].FlushAll()
-		c.change(l, add(3))
+		c.Change(l, virtual.Add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -401,10 +339,10 @@ func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 // It is told when it is back. Until then there is nothing to ask.
 func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
+		l := c.Among([]int{0, 1, 2, 3})
 		c.Servers[3].Kill()
-		c.change(l, remove(3))
-		time.Sleep(2 * maxTTL)
+		c.Change(l, virtual.Remove(3))
+		time.Sleep(2 * virtual.MaxTTL)
 		ofRegister := func(args []string) bool { return slices.Contains(args, pipeline.RegisterKey) }
 		before := c.Count(ofRegister)
 		time.Sleep(time.Minute)
@@ -416,12 +354,12 @@ func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 // version, and another operator begins to add it, too.
 func TestACandidateStaysOneWhileItWaits(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l, other := c.among([]int{0, 1, 2}), c.among([]int{2, 0, 3, 1})
-		c.change(l, setMaxTTL(2*maxTTL))
-		added := c.Ending(func() error { return add(3)(admin.Of(l).Cluster(), c.Within(2*time.Minute)) })
+		l, other := c.Among([]int{0, 1, 2}), c.Among([]int{2, 0, 3, 1})
+		c.Change(l, setMaxTTL(2*virtual.MaxTTL))
+		added := c.Ending(func() error { return virtual.Add(3)(admin.Of(l).Cluster(), c.Within(2*time.Minute)) })
 		time.Sleep(time.Second)
-		c.change(other, setMaxTTL(2*maxTTL)) // which it is
-		require.ErrorIs(t, add(3)(admin.Of(other).Cluster(), c.Within(time.Second)), context.DeadlineExceeded)
+		c.Change(other, setMaxTTL(2*virtual.MaxTTL)) // which it is
+		require.ErrorIs(t, virtual.Add(3)(admin.Of(other).Cluster(), c.Within(time.Second)), context.DeadlineExceeded)
 		require.NoError(t, <-added)
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		assert.Equal(t, 4, c.told(3))
@@ -433,15 +371,15 @@ func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		dead := make([]atomic.Bool, len(c.Servers))
 		dead[3].Store(true)
-		late := c.among([]int{0, 1, 2}, c.sparing(dead))
-		done := c.Ending(func() error { return add(3)(admin.Of(late).Cluster(), c.Within(2*time.Minute)) })
+		late := c.Among([]int{0, 1, 2}, c.Sparing(dead))
+		done := c.Ending(func() error { return virtual.Add(3)(admin.Of(late).Cluster(), c.Within(2*time.Minute)) })
 		time.Sleep(time.Second)
-		l := c.among([]int{0, 1, 2})
-		c.change(l, add(3))
+		l := c.Among([]int{0, 1, 2})
+		c.Change(l, virtual.Add(3))
 		dead[3].Store(false)
 		require.NoError(t, <-done)
 		assert.Equal(t, 4, c.told(2))
-		c.change(l, setMaxTTL(2*maxTTL))
+		c.Change(l, setMaxTTL(2*virtual.MaxTTL))
 	})
 }
 
@@ -449,11 +387,11 @@ func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testing.T) {
 	for name, keys := range map[string]bool{"with its keys": true, "empty": false} {
 		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
-			c.dying(add(3), false)
+			c.dying(virtual.Add(3), false)
 			c.Servers[3].Restart(keys)
-			l := c.among([]int{0, 1, 2, 3})
+			l := c.Among([]int{0, 1, 2, 3})
 			time.Sleep(2 * time.Second)
-			c.change(l, add(3))
+			c.Change(l, virtual.Add(3))
 			assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 			assert.Equal(t, 4, c.told(2))
 		})
@@ -464,16 +402,16 @@ func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testin
 // only the shorter MaxTTL.
 func TestALongerMaxTTLIsInForceWhenAllMembersKnowIt(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		c.grown()
+		c.Grown()
 		dead := make([]atomic.Bool, len(c.Servers))
 		list := func(which ...int) *redlock.Locker {
-			return c.among(which, c.sparing(dead), redlock.WithMaxTTL(time.Hour))
+			return c.Among(which, c.Sparing(dead), redlock.WithMaxTTL(time.Hour))
 		}
 		operator, l := list(0, 1, 2), list(0, 1, 2)
 		c.Servers[2].OnChange(func(fakeredis.Change) { dead[2].Store(true) }) // it is asked nothing more
-		require.Error(t, setMaxTTL(3*maxTTL)(admin.Of(operator).Cluster(), c.Within(5*time.Second)))
+		require.Error(t, setMaxTTL(3*virtual.MaxTTL)(admin.Of(operator).Cluster(), c.Within(5*time.Second)))
 		assert.Equal(t, 2, c.told(2))
-		longer := redlock.WithTTL(3 * maxTTL)
+		longer := redlock.WithTTL(3 * virtual.MaxTTL)
 		for _, l := range []*redlock.Locker{l, list(0, 1)} {
 			_, err := l.TryLock(ctx, "a", longer)
 			require.ErrorIs(t, err, redlock.ErrInvalid)

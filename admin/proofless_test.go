@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"slices"
@@ -17,10 +17,7 @@ import (
 )
 
 // proofless denies the user access to the memory marker on all servers.
-func (c *cluster) proofless() *cluster {
-	c.Each(forbidding(pipeline.MemoryKey))
-	return c
-}
+func (c *cluster) proofless() { c.Each(forbidding(pipeline.MemoryKey)) }
 
 // forbidding denies the user a key on a server.
 func forbidding(key string) func(*fakeredis.Node) {
@@ -57,7 +54,7 @@ func (c *cluster) barred(l *redlock.Locker) error {
 	_, err := l.TryLock(ctx, "a")
 	require.ErrorIs(c.T, err, redlock.ErrNoQuorum)
 	require.ErrorIs(c.T, err, pool.ErrQuarantined)
-	time.Sleep(maxTTL + 10*time.Millisecond)
+	time.Sleep(virtual.MaxTTL + 10*time.Millisecond)
 	c.Lock(l, "a")
 	return err
 }
@@ -67,15 +64,16 @@ func (c *cluster) barred(l *redlock.Locker) error {
 func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *testing.T) {
 	for _, uptime := range []int{86400, 9, 0} {
 		inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-			c.grown().proofless()
-			l := c.Locker(strict, redlock.WithMaxTTL(maxTTL))
+			c.Grown()
+			c.proofless()
+			l := c.Locker(strict, redlock.WithMaxTTL(virtual.MaxTTL))
 			require.NoError(t, l.Ready(ctx))
 			c.Each(virtual.Kill, 0, 1)
 			time.Sleep(20 * time.Second)
 			if uptime > 0 {
 				c.Servers[1].SetInfo("uptime_in_seconds", strconv.Itoa(uptime))
 			} else {
-				c.deny(1, "INFO")
+				c.Deny(1, "INFO")
 			}
 			c.Servers[1].Restart(false)
 			time.Sleep(time.Second)
@@ -89,13 +87,14 @@ func TestTheSuccessorOfAServerWithoutAMarkerIsQuarantinedFromItsFirstContact(t *
 func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
-			c.grown().proofless()
+			c.Grown()
+			c.proofless()
 			if before {
-				setDurable(c.Servers[0])
+				virtual.SetDurable(c.Servers[0])
 			}
-			l := c.Locker(redlock.WithMaxTTL(maxTTL))
+			l := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
 			require.NoError(t, l.Ready(ctx))
-			setDurable(c.Servers[0])
+			virtual.SetDurable(c.Servers[0])
 			c.Servers[0].Restart(before)
 			time.Sleep(time.Second)
 			_, err := l.TryLock(ctx, "a")
@@ -111,8 +110,8 @@ func TestDurabilityWithoutAMarkerIsBelievedOnlyOfAServerThatHadIt(t *testing.T) 
 // The marker could be read before and no longer can: what happened meanwhile is unknown.
 func TestAServerThatNoLongerProvesItsMemoryIsQuarantined(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.Limit(maxTTL)
-		l := c.Locker(redlock.WithMaxTTL(maxTTL))
+		c.Limit(virtual.MaxTTL)
+		l := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
 		c.Unlock(c.Lock(l, "a"))
 		c.proofless()
 		c.NoQuorum(l)
@@ -134,13 +133,14 @@ func (c *cluster) restartWithAStep(i int) {
 func TestWithoutMarkersAnUptimeIsTrustedAtFirstContactOnly(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Instantly()
-		c.grown().proofless()
-		known := c.Locker(redlock.WithMaxTTL(maxTTL))
+		c.Grown()
+		c.proofless()
+		known := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
 		c.restartWithAStep(2)
 		time.Sleep(time.Second) // the Locker reconnects
 		require.ErrorIs(t, known.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-		assert.Greater(t, known.Stats().Nodes[2].QuarantinedFor, maxTTL-2*time.Second)
-		stranger := c.Locker(redlock.WithMaxTTL(maxTTL))
+		assert.Greater(t, known.Stats().Nodes[2].QuarantinedFor, virtual.MaxTTL-2*time.Second)
+		stranger := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
 		assert.NoError(t, stranger.Stats().Nodes[2].Barred, "a known limit")
 	})
 }

@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -44,8 +45,8 @@ func TestMastersThatLostAPartOfTheirKeysFindTheirWayBack(t *testing.T) {
 		for torn := range 4 {
 			for _, knew := range []bool{true, false} {
 				runCluster(t, fmt.Sprintf("%s/%d of 3/knew %v", name, torn, knew), 3, 0, func(t *testing.T, c *cluster) {
-					c.durable()
-					before := c.among([]int{0, 1, 2})
+					c.Durable()
+					before := c.Among([]int{0, 1, 2})
 					c.Unlock(c.Lock(before, "a"))
 					if !knew {
 						require.NoError(t, before.Close())
@@ -61,9 +62,9 @@ func TestMastersThatLostAPartOfTheirKeysFindTheirWayBack(t *testing.T) {
 					c.Each((*fakeredis.Node).Disconnect, 0, 1, 2)
 					l := before
 					if !knew {
-						l = c.among([]int{0, 1, 2})
+						l = c.Among([]int{0, 1, 2})
 					}
-					time.Sleep(3 * maxTTL)
+					time.Sleep(3 * virtual.MaxTTL)
 					c.Unlock(c.Lock(l, "a"))
 					c.heals(l)
 				})
@@ -79,8 +80,8 @@ func TestWhoLooksSaysThatAMasterLostAPartOfItsKeys(t *testing.T) {
 			tears["no list"](c, i)
 		}
 		before := c.places()
-		l := c.among([]int{0, 1, 2}, door.OnlyLooks.(redlock.Option))
-		time.Sleep(maxTTL)
+		l := c.Among([]int{0, 1, 2}, door.OnlyLooks.(redlock.Option))
+		time.Sleep(virtual.MaxTTL)
 		for _, node := range l.Stats().Nodes {
 			assert.ErrorContains(t, node.Barred, "it lost its list of members, and so a part of its keys")
 		}

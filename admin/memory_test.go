@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"crypto/rand"
@@ -44,9 +44,9 @@ func (c *cluster) refused(lock *redlock.Lock, l *redlock.Locker) {
 func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 	for name, forget := range map[string]func(c *cluster){
 		"restart":                      func(c *cluster) { c.Servers[2].Restart(false) },
-		"restart, durable since":       func(c *cluster) { setDurable(c.Servers[2]); c.Servers[2].Restart(false) },
+		"restart, durable since":       func(c *cluster) { virtual.SetDurable(c.Servers[2]); c.Servers[2].Restart(false) },
 		"restart from an old snapshot": func(c *cluster) { c.Servers[2].RestartFromSnapshot() },
-		"old snapshot, durable since":  func(c *cluster) { setDurable(c.Servers[2]); c.Servers[2].RestartFromSnapshot() },
+		"old snapshot, durable since":  func(c *cluster) { virtual.SetDurable(c.Servers[2]); c.Servers[2].RestartFromSnapshot() },
 		"flush":                        func(c *cluster) { c.Servers[2].FlushAll() },
 		"flush, twice":                 func(c *cluster) { c.Servers[2].FlushAll(); time.Sleep(time.Second); c.Servers[2].FlushAll() },
 		"replica of an empty one":      func(c *cluster) { c.replicate(2, fakeredis.New(c.Clock)) },
@@ -63,8 +63,8 @@ func TestAMasterThatForgetsDoesNotVoteForASecondHolder(t *testing.T) {
 		"restart with an hour's uptime": func(c *cluster) { c.restartWithAStep(2) },
 		"another server, connections":   func(c *cluster) { c.swap(2, fakeredis.New(c.Clock)) },
 		"another server, old":           func(c *cluster) { c.Servers[2].SwitchServer(time.Hour) },
-		"INFO denied after the restart": func(c *cluster) { c.deny(2, "INFO"); c.Servers[2].Restart(false) },
-		"CONFIG denied as well":         func(c *cluster) { c.deny(2, "INFO", "CONFIG"); c.Servers[2].RestartFromSnapshot() },
+		"INFO denied after the restart": func(c *cluster) { c.Deny(2, "INFO"); c.Servers[2].Restart(false) },
+		"CONFIG denied as well":         func(c *cluster) { c.Deny(2, "INFO", "CONFIG"); c.Servers[2].RestartFromSnapshot() },
 		"somebody wrote another text":   func(c *cluster) { c.Do(2, "FLUSHALL"); c.Do(2, "SET", pipeline.MemoryKey, "hello") },
 		"somebody wrote another type": func(c *cluster) {
 			c.Do(2, "FLUSHALL")
@@ -91,8 +91,8 @@ func TestADurableMasterThatLoadedAPartOfItsLogDoesNotVote(t *testing.T) {
 		"it loads a part now":          {forget: limit},
 		"it has for a while":           {before: limit},
 		"it did, and loads all now":    {before: limit, forget: func(c *cluster) { c.Servers[2].LimitDefaultUser(false) }},
-		"it may have":                  {before: func(c *cluster) { c.deny(2, "ACL") }},
-		"it may, as far as known now":  {forget: func(c *cluster) { c.deny(2, "ACL") }},
+		"it may have":                  {before: func(c *cluster) { c.Deny(2, "ACL") }},
+		"it may, as far as known now":  {forget: func(c *cluster) { c.Deny(2, "ACL") }},
 		"its log lost its end":         {before: func(c *cluster) { c.Servers[2].SetConfig("aof-load-truncated", "yes") }},
 		"its log lost its end, since":  {forget: func(c *cluster) { c.Servers[2].SetConfig("aof-load-truncated", "yes") }},
 		"it does not know the setting": {forget: func(c *cluster) { c.Servers[2].SetConfig("aof-load-truncated", "?") }},
@@ -100,7 +100,7 @@ func TestADurableMasterThatLoadedAPartOfItsLogDoesNotVote(t *testing.T) {
 		for _, knew := range []bool{true, false} {
 			runBubble(t, fmt.Sprintf("%s/knew %v", name, knew), 3, func(t *testing.T, c *cluster) {
 				time.Sleep(20 * time.Second)
-				if c.durable(); row.before != nil {
+				if c.Durable(); row.before != nil {
 					row.before(c)
 				}
 				c.makesNoSecondHolder(func(c *cluster) {
@@ -165,17 +165,10 @@ func (c *cluster) swap(i int, other *fakeredis.Node) {
 	old.Disconnect()
 }
 
-func (c *cluster) deny(i int, commands ...string) {
-	c.Servers[i].RefuseWith("NOPERM this user has no permissions to run the command", commands...)
-}
-
-// empty restarts a node without its keys.
-func empty(n *fakeredis.Node) { n.Restart(false) }
-
 // Whenever that is: the first patrol is due for an idle Locker, and later than a second after the
 // lock was acquired.
 func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T) {
-	for name, forget := range map[string]func(*fakeredis.Node){"flush": (*fakeredis.Node).FlushAll, "restart": empty} {
+	for name, forget := range map[string]func(*fakeredis.Node){"flush": (*fakeredis.Node).FlushAll, "restart": virtual.Empty} {
 		for held := 100 * time.Millisecond; held < 6*time.Second; held += 700 * time.Millisecond {
 			inBubble(t, 5, func(t *testing.T, c *cluster) {
 				lock := c.Lock(c.Locker(), "a", redlock.WithTTL(time.Minute)) // it is not renewed
@@ -207,9 +200,9 @@ func TestTheHolderIsToldOfAForgetfulMajorityWithAMasterThatItHadNotMet(t *testin
 		lock, err := c.Locker().Lock(ctx, "a", redlock.WithTTL(time.Minute)) // it may wait for that one at first
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond)
-		c.Each(empty, 0, 1)
+		c.Each(virtual.Empty, 0, 1)
 		virtual.Undeaf(c.Servers[3])
-		empty(c.Servers[3])
+		virtual.Empty(c.Servers[3])
 		assert.LessOrEqual(t, virtual.Elapsed(func() { <-lock.Done() }), time.Second)
 		assert.ErrorContains(t, lock.Err(), "a quorum of nodes has restarted or lost its keys")
 	})
@@ -290,7 +283,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 		votes  time.Duration
 	}{
 		"strict": {
-			mode: redlock.QuarantineStrict, votes: maxTTL,
+			mode: redlock.QuarantineStrict, votes: virtual.MaxTTL,
 			says: "a new master votes then, or at once after `redlock init`",
 		},
 		"a client with a larger MaxTTL": {
@@ -298,20 +291,20 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 			mode:  redlock.QuarantineStrict, votes: time.Minute, says: "quarantined for another",
 		},
 		"masters that all restarted": {
-			known: func(c *cluster) { c.Each(empty) }, votes: maxTTL,
+			known: func(c *cluster) { c.Each(virtual.Empty) }, votes: virtual.MaxTTL,
 			says: "it lost its keys, or was replaced, and may have forgotten locks",
 		},
 		"masters that were all flushed": {
-			known: func(c *cluster) { c.Each((*fakeredis.Node).FlushAll) }, votes: maxTTL,
+			known: func(c *cluster) { c.Each((*fakeredis.Node).FlushAll) }, votes: virtual.MaxTTL,
 			says: "it is not known yet whether it remembers", // the vote comes with the news
 		},
 		"a clock that is set back": {
 			before: setClocks(365 * 24 * time.Hour), after: setClocks(0),
-			mode: redlock.QuarantineStrict, votes: maxTTL, says: "quarantined for another",
+			mode: redlock.QuarantineStrict, votes: virtual.MaxTTL, says: "quarantined for another",
 		},
 		// They may have been flushed. Clients that knew them get time to say so.
 		"old masters": {
-			before: func(c *cluster) { c.grown() }, votes: time.Second,
+			before: func(c *cluster) { c.Grown() }, votes: time.Second,
 			says: "in about a second if no client knew it before",
 		},
 	} {
@@ -324,7 +317,7 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 					}
 				}
 				do(test.before)
-				opts := []redlock.Option{redlock.WithQuarantine(test.mode), redlock.WithMaxTTL(maxTTL)}
+				opts := []redlock.Option{redlock.WithQuarantine(test.mode), redlock.WithMaxTTL(virtual.MaxTTL)}
 				l := c.Locker(opts...)
 				do(test.known)
 				time.Sleep(time.Millisecond)
@@ -344,9 +337,10 @@ func TestMastersWithoutAProofOfMemoryVoteOnceTheirTimeHasPassed(t *testing.T) {
 // A master's first marker does not excuse what it forgot before it could prove anything.
 func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown().proofless()
-		a, b := c.Locker(redlock.WithMaxTTL(maxTTL)), c.Locker(redlock.WithMaxTTL(maxTTL))
-		lock := c.Lock(a, "a", redlock.WithTTL(maxTTL))
+		c.Grown()
+		c.proofless()
+		a, b := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL)), c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
+		lock := c.Lock(a, "a", redlock.WithTTL(virtual.MaxTTL))
 		virtual.Settle()
 		c.Del("a", 0) // as if n0 had never received it
 		c.Servers[2].Restart(false)
@@ -364,15 +358,15 @@ func TestMastersThatBeginToProveAreNotANewCluster(t *testing.T) {
 func TestAServerThatWaitedElsewhereIsNotTrustedSooner(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range c.Servers {
-			c.Admit(i, maxTTL)
+			c.Admit(i, virtual.MaxTTL)
 		}
-		a, b := c.Locker(redlock.WithMaxTTL(maxTTL)), c.Locker(redlock.WithMaxTTL(maxTTL))
-		lock := c.Lock(a, "a", redlock.WithTTL(maxTTL))
+		a, b := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL)), c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
+		lock := c.Lock(a, "a", redlock.WithTTL(virtual.MaxTTL))
 		virtual.Settle()
 		c.Del("a", 1) // as if n1 had never received it
 		other := fakeredis.New(c.Clock)
 		c.swap(2, other)
-		c.Admit(2, maxTTL)
+		c.Admit(2, virtual.MaxTTL)
 		marker, _, _ := other.Get(pipeline.MemoryKey)
 		_, rest, _ := strings.Cut(marker, " ")
 		now, _ := c.Do(2, "EVAL", "return redis.call('TIME')[1]", 0).([]byte)
@@ -402,14 +396,14 @@ func TestARefreshedMarkerEndsNoLock(t *testing.T) {
 // what others wrote.
 func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 	inYoungBubble(t, 1, func(t *testing.T, c *cluster) {
-		c.grown()
+		c.Grown()
 		c.Servers[0].ReplyRaw(func(cmd []string) []byte {
 			if cmd[0] != "GET" && cmd[0] != "SET" && slices.Contains(cmd, pipeline.MemoryKey) {
 				return []byte("-NOPERM No permissions to access a key\r\n")
 			}
 			return nil
 		})
-		l := c.Locker(redlock.WithMaxTTL(maxTTL))
+		l := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
 		c.Unlock(c.Lock(l, "a"))
 		c.Do(0, "SET", pipeline.MemoryKey, "lost until 1 "+rand.Text()+" run 0 10000 repl")
 		c.NoQuorum(l)
@@ -419,7 +413,7 @@ func TestAUserWhoMayOnlyReadTheMarkerGetsLocks(t *testing.T) {
 // A later version may add words to the marker. Whoever does not know them keeps them.
 func TestWordsOfALaterVersionStayInTheMarker(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.Renewing(redlock.WithMaxTTL(maxTTL))
+		l := c.Renewing(redlock.WithMaxTTL(virtual.MaxTTL))
 		lock := c.Lock(l, "a", redlock.WithTTL(3*time.Second))
 		c.Each(func(n *fakeredis.Node) {
 			marker, _, _ := n.Get(pipeline.MemoryKey)

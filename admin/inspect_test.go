@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
@@ -20,12 +20,6 @@ import (
 )
 
 // Inspect returns what is known of a name.
-func (c *cluster) Inspect(l *redlock.Locker, name string) admin.Status {
-	c.T.Helper()
-	status, err := admin.Of(l).Inspect(ctx, name)
-	require.NoError(c.T, err)
-	return status
-}
 
 func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
@@ -95,7 +89,7 @@ func TestInspectShowsReaders(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker()
 		readers := []*redlock.Lock{
-			c.read(l, redlock.WithOwner("me"), redlock.WithTTL(5*time.Second)), c.read(l, redlock.WithTTL(7*time.Second)),
+			c.Read(l, redlock.WithOwner("me"), redlock.WithTTL(5*time.Second)), c.Read(l, redlock.WithTTL(7*time.Second)),
 		}
 		virtual.Settle()
 		c.Do(0, "ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
@@ -121,7 +115,7 @@ func TestInspectShowsReaders(t *testing.T) {
 // A lock that is held is not reported as free because one of its nodes forgot it.
 func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown()
+		c.Grown()
 		l := c.Locker(redlock.WithTTL(30 * time.Second))
 		c.Servers[2].RefuseWith("OOM command not allowed when used memory > 'maxmemory'.", "SET")
 		lock := c.Lock(l, "a")
@@ -158,10 +152,10 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 		assert.Empty(t, none.Slots)
 		assert.Equal(t, 2, none.Quorum)
 
-		s, other := c.permits("s", 2, redlock.WithFencing()), c.permits("s", 2)
+		s, other := c.Permits("s", 2, redlock.WithFencing()), c.Permits("s", 2)
 		held := map[string]*redlock.Lock{}
 		for _, owner := range []string{"a", "b|c:d"} {
-			lock := c.permit(s, redlock.WithOwner(owner))
+			lock := c.Permit(s, redlock.WithOwner(owner))
 			held[lock.Name()] = lock
 		}
 		virtual.Settle()
@@ -201,9 +195,9 @@ func TestInspectOfASemaphoreShowsWhoHasWhichPermitAndWhoWaits(t *testing.T) {
 // What most nodes say counts, and only if their votes do.
 func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
-		c.grown()
-		operator, s := c.Locker(), c.permits("s", 2, redlock.WithTTL(30*time.Second))
-		lock := c.permit(s)
+		c.Grown()
+		operator, s := c.Locker(), c.Permits("s", 2, redlock.WithTTL(30*time.Second))
+		lock := c.Permit(s)
 		virtual.Settle()
 		c.Do(0, "DEL", "redquorum:permits:s", "s#1", "s#2") // it was never asked
 		c.Do(1, "SET", "redquorum:permits:s", "4")
@@ -249,7 +243,7 @@ func TestInspectOfASemaphoreCountsAnswersLikeVotes(t *testing.T) {
 func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l, last := c.Locker(), c.Clock.Wall().Add(time.Minute).UnixMilli()
-		c.read(l)
+		c.Read(l)
 		c.Set("document", strings.Repeat("x", 2<<20), time.Minute)
 		for i := range 2100 {
 			for node := range c.Servers {

@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
@@ -23,9 +23,9 @@ import (
 
 // list returns a second version of the cluster's list, as masters keep it.
 func list(name string, members ...int) string {
-	words := []string{fmt.Sprintf("2.%s 1.first C %d %[2]d", name, maxTTL.Milliseconds())}
+	words := []string{fmt.Sprintf("2.%s 1.first C %d %[2]d", name, virtual.MaxTTL.Milliseconds())}
 	for _, i := range members {
-		words = append(words, fmt.Sprintf("%s=%[1]s", endpoint(i)))
+		words = append(words, fmt.Sprintf("%s=%[1]s", virtual.Endpoint(i)))
 	}
 	return strings.Join(words, " ")
 }
@@ -34,7 +34,7 @@ func list(name string, members ...int) string {
 func (c *cluster) tell(list string, which ...int) {
 	version, _, _ := strings.Cut(list, " ")
 	for _, i := range which {
-		c.Admit(i, maxTTL)
+		c.Admit(i, virtual.MaxTTL)
 		marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 		c.Do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, "1.first", version, 1))
 		c.Do(i, "SET", pipeline.RegisterKey, fmt.Sprintf("%d\n%s\n- 0\n-\nlearned", c.Clock.Wall().UnixMilli(), list))
@@ -73,14 +73,14 @@ func TestNobodyIsToldAnotherVersionThanTheMajorityAccepted(t *testing.T) {
 				if !since {
 					c.accept(list("forgotten", 0, 1, 2, 3, 4), 0)
 				}
-				lock := c.Lock(c.among([]int{1, 2, 5}, redlock.WithoutDiscovery()), "a")
-				other := c.among([]int{0, 3, 4}, redlock.WithoutDiscovery())
+				lock := c.Lock(c.Among([]int{1, 2, 5}, redlock.WithoutDiscovery()), "a")
+				other := c.Among([]int{0, 3, 4}, redlock.WithoutDiscovery())
 				time.Sleep(3 * time.Second)
 				_, err := other.TryLock(ctx, "a")
 				require.Error(t, err, "two holders")
 				require.NoError(t, lock.Err())
 				c.Unlock(lock)
-				c.among([]int{0, 1, 2, 3, 4, 5})
+				c.Among([]int{0, 1, 2, 3, 4, 5})
 				time.Sleep(3 * time.Second)
 				assert.Equal(t, 6, c.told(2))
 				assert.Equal(t, 1, len(c.countingRosters()))
@@ -110,7 +110,7 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 				time.AfterFunc(time.Millisecond, func() { c.tell(since, 1, 2, 5) })
 			})
 		}
-		c.Connecting(redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithPool(pool.WithDialer(
+		c.Connecting(redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithTTL(virtual.MaxTTL), redlock.WithPool(pool.WithDialer(
 			func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := c.Servers.Dial(ctx, network, address)
 				return slow{conn}, err
@@ -128,16 +128,16 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 // had accepted, and each rejoined by the word of the other.
 func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
-		c.grown()
-		c.dying(add(3), true)
-		c.among([]int{1, 2}, redlock.WithoutDiscovery())
+		c.Grown()
+		c.dying(virtual.Add(3), true)
+		c.Among([]int{1, 2}, redlock.WithoutDiscovery())
 		for i := range 2 {
 			c.Servers[1+i].Restart(false)
-			time.Sleep(2 * maxTTL)
+			time.Sleep(2 * virtual.MaxTTL)
 		}
 		assert.Equal(t, 1, c.told(2))
-		l := c.among([]int{0, 1, 2})
-		c.change(l, add(4))
+		l := c.Among([]int{0, 1, 2})
+		c.Change(l, virtual.Add(4))
 		assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(l))
 	})
 }
@@ -145,15 +145,15 @@ func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 // The others forgot at once, and the client knows the version before.
 func TestMastersRejoinAtAVersionThatOnlyOneRemembers(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		c.grown()
+		c.Grown()
 		dead := make([]atomic.Bool, len(c.Servers))
-		l := c.among([]int{0, 1, 2}, c.sparing(dead))
+		l := c.Among([]int{0, 1, 2}, c.Sparing(dead))
 		c.Unlock(c.Lock(l, "a"))
-		setAll(dead, true)
-		c.dying(add(3), true)
-		c.Each(empty, 1, 2)
-		setAll(dead, false)
-		time.Sleep(3 * maxTTL)
+		virtual.SetAll(dead, true)
+		c.dying(virtual.Add(3), true)
+		c.Each(virtual.Empty, 1, 2)
+		virtual.SetAll(dead, false)
+		time.Sleep(3 * virtual.MaxTTL)
 		c.Unlock(c.Lock(l, "a"))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
@@ -168,24 +168,24 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 		away  bool // the member is, when its copy has waited
 	}{{"node0", false, false}, {"node0", true, false}, {"node0", false, true}, {"other", false, false}, {"other", true, false}} {
 		runCluster(t, fmt.Sprint(how), 3, 1, func(t *testing.T, c *cluster) {
-			c.grown()
+			c.Grown()
 			l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
 			c.Servers[3].ReplicateFrom(c.Servers[0])
 			time.Sleep(time.Second)
 			c.Servers[3].Promote()
 			time.Sleep(time.Second)
-			c.Each(empty, 0)
+			c.Each(virtual.Empty, 0)
 			time.Sleep(time.Second)
 			if marker, _, _ := c.Servers[3].Get(pipeline.MemoryKey); how.later {
 				c.Do(3, "SET", pipeline.MemoryKey, marker+" life=2")
 			}
 			if how.away {
 				c.Servers[0].Kill()
-				time.Sleep(5 * maxTTL)
+				time.Sleep(5 * virtual.MaxTTL)
 				assert.Equal(t, 2, c.told(1), "nobody takes its place")
 				c.Servers[0].Restart(true)
 			}
-			time.Sleep(5 * maxTTL)
+			time.Sleep(5 * virtual.MaxTTL)
 			c.heals(l)
 			assert.Equal(t, 3, c.told(1), how)
 		})
@@ -197,13 +197,13 @@ func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
 func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
 		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 1, func(t *testing.T, c *cluster) {
-			c.durable()
-			held := c.lockWithout(0, c.among([]int{0, 1, 2}), redlock.WithTTL(maxTTL))
+			c.Durable()
+			held := c.lockWithout(0, c.Among([]int{0, 1, 2}), redlock.WithTTL(virtual.MaxTTL))
 			c.Servers[3].ReplicateFrom(c.Servers[1])
 			c.Servers[3].Promote()
 			c.Del("a", 3) // it is not the lock that keeps others out
 			c.Servers[3].Restart(true)
-			b := c.among([]int{0, 3}, discovering(discovery)...)
+			b := c.Among([]int{0, 3}, discovering(discovery)...)
 			time.Sleep(time.Second)
 			c.refused(held, b)
 		})
@@ -214,7 +214,7 @@ func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {
 func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
 		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 0, func(t *testing.T, c *cluster) {
-			c.durable()
+			c.Durable()
 			c.Servers[0].Restart(true)
 			l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"}, discovering(discovery)...)
 			time.Sleep(2 * time.Second)
@@ -227,13 +227,13 @@ func TestADurableMemberThatRestartedVotesAgainByAnotherName(t *testing.T) {
 // One of them waited for a cluster that it was of before.
 func TestAClusterBeginsAgainWhateverItsMastersForgot(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
-		c.Each(empty, 0, 1, 2)
+		l := c.Among([]int{0, 1, 2})
+		c.Each(virtual.Empty, 0, 1, 2)
 		time.Sleep(time.Second)
 		marker, _, _ := c.Servers[2].Get(pipeline.MemoryKey)
 		require.Contains(t, marker, " cluster=C ")
 		c.Do(2, "SET", pipeline.MemoryKey, strings.Replace(marker, " cluster=C ", " cluster=D ", 1))
-		time.Sleep(3 * maxTTL)
+		time.Sleep(3 * virtual.MaxTTL)
 		c.Unlock(c.Lock(l, "a"))
 	})
 }
@@ -242,20 +242,20 @@ func TestAClusterBeginsAgainWhateverItsMastersForgot(t *testing.T) {
 func TestMastersThatWereLeftBehindAreSetBackWhateverTheirNames(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range 2 {
-			c.Admit(i, maxTTL)
+			c.Admit(i, virtual.MaxTTL)
 			marker, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 			c.Do(i, "SET", pipeline.MemoryKey, fmt.Sprintf("%s joined=%d", marker, c.Clock.Wall().UnixMilli()))
 		}
 		l := c.byAnotherName([]string{"other:6379", "node1:6379", "node2:6379"})
-		time.Sleep(3 * maxTTL)
+		time.Sleep(3 * virtual.MaxTTL)
 		c.Unlock(c.Lock(l, "a"))
 	})
 }
 
 func TestAServerThatIsListedTwiceForgetsOnce(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock), c.aliased(0, 0),
-			redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+		l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock), c.Aliased(0, 0),
+			redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithTTL(virtual.MaxTTL))
 		require.NoError(t, err)
 		defer l.Close()
 		virtual.Settle()
@@ -270,8 +270,8 @@ func TestAServerThatIsListedTwiceForgetsOnce(t *testing.T) {
 
 func TestAMasterThatIsNoMemberForgetsNothing(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
-		time.Sleep(2 * maxTTL)
+		l := c.Among([]int{0, 1, 2, 3})
+		time.Sleep(2 * virtual.MaxTTL)
 		lock := c.Lock(l, "a")
 		c.Servers[0].Restart(false)
 		c.Servers[3].Restart(false)

@@ -1,9 +1,8 @@
-package redlock_test
+package admin_test
 
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -19,33 +18,8 @@ import (
 )
 
 // addAs adds a master by any endpoint.
-func addAs(endpoint string) change {
+func addAs(endpoint string) virtual.Change {
 	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint) }
-}
-
-// aliased connects to a master by any name that is none of a master. What is sent there is late.
-func (c *cluster) aliased(at int, late time.Duration) redlock.Option {
-	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if !strings.HasPrefix(address, "alias") {
-			return c.Servers.Dial(ctx, network, address)
-		}
-		conn, err := c.Servers.Dial(ctx, network, c.Servers.Endpoints()[at])
-		return lateConn{conn, late}, err
-	}))
-}
-
-type lateConn struct {
-	net.Conn
-	late time.Duration
-}
-
-func (l lateConn) Write(p []byte) (int, error) {
-	if l.late == 0 {
-		return l.Conn.Write(p)
-	}
-	sent := slices.Clone(p)
-	time.AfterFunc(l.late, func() { _, _ = l.Conn.Write(sent) }) //nolint:errcheck // the connection may have ended
-	return len(p), nil
 }
 
 // A removed master gets the releases that are owed to it, and then no connection. When it is added
@@ -57,17 +31,17 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 		opts  []redlock.Option
 		again string // the name by which it is added again
 	}{
-		"in the list":                         {[]int{0, 1, 2, 3}, nil, endpoint(3)},
-		"in the list, without discovery":      {[]int{0, 1, 2, 3}, withoutDiscovery, endpoint(3)},
+		"in the list":                         {[]int{0, 1, 2, 3}, nil, virtual.Endpoint(3)},
+		"in the list, without discovery":      {[]int{0, 1, 2, 3}, withoutDiscovery, virtual.Endpoint(3)},
 		"in the list, then by another name":   {[]int{0, 1, 2, 3}, nil, "redis://alias:6379"},
-		"followed":                            {[]int{0, 1, 2}, nil, endpoint(3)},
+		"followed":                            {[]int{0, 1, 2}, nil, virtual.Endpoint(3)},
 		"followed, then by another name":      {[]int{0, 1, 2}, nil, "redis://alias:6379"},
 		"in the list, another name, no other": {[]int{0, 1, 2, 3}, withoutDiscovery, "redis://alias:6379"},
 	} {
 		list, opts, again := c.list, c.opts, c.again
 		runCluster(t, name, 4, 0, func(t *testing.T, c *cluster) {
-			operator, l := c.among([]int{0, 1, 2}, c.aliased(3, 0)), c.among(list, append(opts, c.aliased(3, 0))...)
-			time.Sleep(2 * maxTTL) // the change need not wait
+			operator, l := c.Among([]int{0, 1, 2}, c.Aliased(3, 0)), c.Among(list, append(opts, c.Aliased(3, 0))...)
+			time.Sleep(2 * virtual.MaxTTL) // the change need not wait
 			connected := func() {
 				for name := range strings.SplitSeq("bcdefghijklmnop", "") { // of one of them, it is the coordinator
 					first, next := c.Lock(l, name), c.Waiting(l, name)
@@ -78,18 +52,18 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			}
 			connected()
 			lock := c.Lock(l, "a")
-			c.change(operator, remove(3))
-			time.Sleep(maxTTL / 2)
+			c.Change(operator, virtual.Remove(3))
+			time.Sleep(virtual.MaxTTL / 2)
 			c.Unlock(lock)
 			virtual.Settle()
 			assert.Empty(t, c.Holders("a")[3], "it got the release")
-			time.Sleep(maxTTL)
+			time.Sleep(virtual.MaxTTL)
 			assert.Zero(t, c.Servers[3].Connections())
 			removed := l.Stats().Nodes[3]
 			assert.Equal(t, pool.Closed, removed.State)
 			require.ErrorIs(t, removed.Barred, redlock.ErrNotMember)
 
-			c.change(operator, addAs(again))
+			c.Change(operator, addAs(again))
 			time.Sleep(5 * time.Second)
 			connected()
 			c.Servers[0].Kill()
@@ -102,11 +76,11 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 // What comes back with its memory must not be taken for a member by others.
 func TestARemovedMasterIsToldBeforeItIsLeft(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
+		l := c.Among([]int{0, 1, 2, 3})
 		c.Servers[3].Mute(true)
 		time.Sleep(10 * time.Second)
-		c.change(l, remove(3))
-		time.Sleep(3 * maxTTL)
+		c.Change(l, virtual.Remove(3))
+		time.Sleep(3 * virtual.MaxTTL)
 		assert.Equal(t, 3, c.told(2))
 		c.Servers[3].Mute(false)
 		time.Sleep(10 * time.Second)
@@ -118,25 +92,25 @@ func TestARemovedMasterIsToldBeforeItIsLeft(t *testing.T) {
 // The client cannot know that the new member is not a master of its list, by another name.
 func TestARemovedMasterIsNotDialedForEver(t *testing.T) {
 	inCluster(t, 4, 1, func(t *testing.T, c *cluster) {
-		operator, l := c.among([]int{0, 1, 2}), c.among([]int{0, 1, 2, 3}, redlock.WithoutDiscovery())
-		c.change(operator, remove(3))
-		time.Sleep(2 * maxTTL)
+		operator, l := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2, 3}, redlock.WithoutDiscovery())
+		c.Change(operator, virtual.Remove(3))
+		time.Sleep(2 * virtual.MaxTTL)
 		c.Servers[3].Kill()
-		c.change(operator, add(4))
+		c.Change(operator, virtual.Add(4))
 		time.Sleep(5 * time.Second)
 		assert.NotEqual(t, pool.Closed, l.Stats().Nodes[3].State)
-		time.Sleep(maxTTL)
+		time.Sleep(virtual.MaxTTL)
 		assert.Equal(t, pool.Closed, l.Stats().Nodes[3].State)
 	})
 }
 
 func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2, 3})
-		time.Sleep(2 * maxTTL)
+		l := c.Among([]int{0, 1, 2, 3})
+		time.Sleep(2 * virtual.MaxTTL)
 		lock := c.Lock(l, "a")
 		c.Servers[3].Kill()
-		c.change(l, remove(3))
+		c.Change(l, virtual.Remove(3))
 		c.Unlock(lock)
 		assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }))
 	})
@@ -145,19 +119,19 @@ func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
 // A process may live to see more masters than there are positions.
 func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		operator, l := c.among([]int{0, 1, 2}, c.aliased(3, 0)), c.among([]int{0, 1, 2}, c.aliased(3, 0))
+		operator, l := c.Among([]int{0, 1, 2}, c.Aliased(3, 0)), c.Among([]int{0, 1, 2}, c.Aliased(3, 0))
 		for i := range 70 {
 			name := fmt.Sprintf("redis://alias%d:6379", i)
-			c.change(operator, addAs(name))
+			c.Change(operator, addAs(name))
 			m, err := admin.Of(operator).Cluster().Members(ctx)
 			require.NoError(t, err)
 			added := slices.IndexFunc(m.Members, func(m admin.Member) bool { return m.Endpoint == name })
-			c.change(operator, func(cluster *admin.Cluster, ctx context.Context) error {
+			c.Change(operator, func(cluster *admin.Cluster, ctx context.Context) error {
 				return cluster.Remove(ctx, m.Members[added].ID)
 			})
 		}
 		assert.Less(t, len(l.Stats().Nodes), 10)
-		c.change(operator, add(3))
+		c.Change(operator, virtual.Add(3))
 		time.Sleep(5 * time.Second)
 		c.Servers[0].Kill()
 		virtual.Settle()
@@ -168,11 +142,11 @@ func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 // Somebody else made the nodes of the list, and closes them. The others are the Locker's.
 func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
-		node, err := pool.NewNode(endpoint(0), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
+		node, err := pool.NewNode(virtual.Endpoint(0), pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
 		require.NoError(t, err)
-		l, err := redlock.NewFromNodes([]*pool.Node{node}, redlock.WithMaxTTL(maxTTL))
+		l, err := redlock.NewFromNodes([]*pool.Node{node}, redlock.WithMaxTTL(virtual.MaxTTL))
 		require.NoError(t, err)
-		c.change(l, add(1))
+		c.Change(l, virtual.Add(1))
 		require.NoError(t, l.Close())
 		virtual.Settle()
 		assert.Zero(t, c.Servers[1].Connections())
@@ -183,12 +157,12 @@ func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 
 // Also one that tries to reach the new master.
 func TestAChangeEndsWithItsLocker(t *testing.T) {
-	for name, change := range map[string]change{
+	for name, change := range map[string]virtual.Change{
 		"add":     addAs("redis://typo:6379"),
-		"max TTL": setMaxTTL(2 * maxTTL),
+		"max TTL": setMaxTTL(2 * virtual.MaxTTL),
 	} {
 		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
-			l := c.among([]int{0, 1, 2}) // a change must wait: locks may have begun before the last
+			l := c.Among([]int{0, 1, 2}) // a change must wait: locks may have begun before the last
 			limited, cancel := context.WithCancel(ctx)
 			done := c.Ending(func() error { return change(admin.Of(l).Cluster(), limited) })
 			time.Sleep(3 * time.Second)
@@ -206,12 +180,12 @@ func TestAChangeEndsWithItsLocker(t *testing.T) {
 // A bare majority granted it.
 func TestALockIsReleasedAfterAMemberWasAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
-		time.Sleep(2 * maxTTL)
+		l := c.Among([]int{0, 1, 2})
+		time.Sleep(2 * virtual.MaxTTL)
 		c.Set("a", "somebody", time.Hour, 2)
 		lock := c.Lock(l, "a")
 		virtual.Settle()
-		c.change(l, add(3))
+		c.Change(l, virtual.Add(3))
 		virtual.Settle()
 		require.Positive(t, lock.Remaining())
 		require.NoError(t, lock.Unlock(ctx))
@@ -223,7 +197,7 @@ func TestAReleaseFollowsItsSETToAServerThatTurnsOutToBeListedTwice(t *testing.T)
 	for after := range 8 {
 		inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 			l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock),
-				c.aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(5*time.Second))
+				c.Aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithTTL(virtual.MaxTTL), redlock.WithNodeTimeout(5*time.Second))
 			require.NoError(t, err)
 			defer l.Close()
 			lock := c.Lock(l, "a")
@@ -239,7 +213,7 @@ func TestAReleaseFollowsItsSETToAServerThatTurnsOutToBeListedTwice(t *testing.T)
 func TestALossIsToldAtTheReleaseByAServerThatTurnsOutToBeListedTwice(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		l, err := redlock.New(append(c.Servers.Endpoints(), "redis://alias:6379"), redlock.WithClock(c.Clock),
-			c.aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL))
+			c.Aliased(0, 3*time.Millisecond), redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithTTL(virtual.MaxTTL))
 		require.NoError(t, err)
 		defer l.Close()
 		c.Set("a", "somebody", time.Hour, 2)
@@ -253,15 +227,15 @@ func TestALossIsToldAtTheReleaseByAServerThatTurnsOutToBeListedTwice(t *testing.
 // One after the other, each until its position is another one's.
 func TestAnEndpointThatCouldNotBeAddedIsLeft(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
+		l := c.Among([]int{0, 1, 2})
 		for i := range 70 {
 			err := admin.Of(l).Cluster().Progress(nil).Add(c.Within(100*time.Millisecond), fmt.Sprintf("redis://nobody%d:6379", i))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			time.Sleep(maxTTL / 8)
+			time.Sleep(virtual.MaxTTL / 8)
 		}
 		assert.Less(t, len(l.Stats().Nodes), 30)
-		time.Sleep(2 * maxTTL)
+		time.Sleep(2 * virtual.MaxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false), "all masters vote")
-		c.change(l, add(3))
+		c.Change(l, virtual.Add(3))
 	})
 }

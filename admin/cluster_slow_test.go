@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"fmt"
@@ -45,12 +45,12 @@ func TestMembersAreLookedAfterWhateverTheRoundTrip(t *testing.T) {
 				first, other := made(), made()
 				c.allVote(first, 30*time.Second)
 				c.allVote(other, 30*time.Second)
-				c.Each(empty, 0)
+				c.Each(virtual.Empty, 0)
 				time.Sleep(time.Second)
 				c.allVote(first, 30*time.Second)
 				c.allVote(made(), 30*time.Second)
-				for _, change := range []change{setMaxTTL(10 * time.Millisecond), add(test.masters), remove(0), setMaxTTL(time.Minute)} {
-					c.change(first, change)
+				for _, change := range []virtual.Change{setMaxTTL(10 * time.Millisecond), virtual.Add(test.masters), virtual.Remove(0), setMaxTTL(time.Minute)} {
+					c.Change(first, change)
 				}
 				m, err := admin.Of(other).Cluster().Members(ctx)
 				require.NoError(t, err)

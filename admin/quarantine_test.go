@@ -1,10 +1,9 @@
-package redlock_test
+package admin_test
 
 import (
 	"bytes"
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,31 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin"
-	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-const maxTTL = 10 * time.Second
-
 var strict = redlock.WithQuarantine(redlock.QuarantineStrict)
-
-// grown lets all servers become older than any lock.
-func (c *cluster) grown() *cluster {
-	time.Sleep(time.Hour)
-	return c
-}
-
-// durable makes all servers durable, and their markers say so.
-func (c *cluster) durable() *cluster {
-	for i, server := range c.Servers {
-		setDurable(server)
-		marker, _, _ := server.Get(pipeline.MemoryKey)
-		c.Do(i, "SET", pipeline.MemoryKey, strings.Replace(marker, " 0 ", " 1 ", 1))
-	}
-	return c
-}
 
 func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -58,18 +38,18 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 		"no markers, and none of them is": {redlock.QuarantineAuto, 0, true, true},
 	} {
 		runBubble(t, name, 5, func(t *testing.T, cluster *cluster) {
-			cluster.Limit(maxTTL)
-			cluster.grown()
+			cluster.Limit(virtual.MaxTTL)
+			cluster.Grown()
 			if c.proofless {
 				cluster.proofless()
 			}
 			for _, server := range cluster.Servers[:c.young] {
 				server.Restart(false)
 			}
-			l := cluster.Locker(redlock.WithMaxTTL(maxTTL), redlock.WithQuarantine(c.mode))
+			l := cluster.Locker(redlock.WithMaxTTL(virtual.MaxTTL), redlock.WithQuarantine(c.mode))
 			if !c.won {
 				cluster.NoQuorum(l, pool.ErrQuarantined)
-				time.Sleep(maxTTL + time.Second)
+				time.Sleep(virtual.MaxTTL + time.Second)
 			}
 			cluster.Unlock(cluster.Lock(l, "a"))
 		})
@@ -78,7 +58,7 @@ func TestTheModeDecidesWhetherYoungServersVote(t *testing.T) {
 
 func TestTwoEndpointsOfOneServerHaveOneVote(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown()
+		c.Grown()
 		c.Servers[2] = c.Servers[0]
 		l := c.Locker()
 		c.Unlock(c.Lock(l, "a")) // two servers are a quorum of three
@@ -96,7 +76,7 @@ func TestTwoEndpointsOfOneServerHaveOneVote(t *testing.T) {
 func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range c.Servers {
-			c.deny(i, "INFO")
+			c.Deny(i, "INFO")
 		}
 		var log bytes.Buffer
 		l := c.Locker(strict, redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -111,7 +91,8 @@ func TestUnidentifiedServersVoteAndAreMarked(t *testing.T) {
 // master.
 func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.grown().durable()
+		c.Grown()
+		c.Durable()
 		lock := c.Lock(c.Locker(strict), "a")
 		virtual.Settle()
 		c.Each(virtual.Restart)
@@ -121,14 +102,14 @@ func TestADurableMasterThatRestartedVotesForClientsNewToIt(t *testing.T) {
 		require.NoError(t, lock.Extend(ctx, 10*time.Second))
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.durable()
+		c.Durable()
 		c.Servers[0].Kill()
 		c.Servers[1].Restart(true)
 		_, err := c.Connecting().TryLock(ctx, "a")
 		require.ErrorIs(t, err, pool.ErrQuarantined, "its marker may come from n0")
 	})
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.durable()
+		c.Durable()
 		lock := c.lockWithout(0, c.Locker(), redlock.WithTTL(time.Minute))
 		c.Servers[2].ReplicateFrom(c.Servers[0])
 		c.Servers[2].Promote()
@@ -204,15 +185,15 @@ func TestInitEndsWithItsLocker(t *testing.T) {
 // Before it knows the cluster, a client takes the MaxTTL of a member that forgot from its marker.
 func TestAClientWithALargerMaxTTLProlongsNoQuarantine(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.Locker(redlock.WithMaxTTL(maxTTL))
+		l := c.Locker(redlock.WithMaxTTL(virtual.MaxTTL))
 		c.Lock(l, "a")
 		c.Servers[2].Kill()
 		c.Servers[2].Restart(false)
 		time.Sleep(2 * time.Second)
 		for range 20 { // the node that answers first is random
-			c.Lock(c.Locker(redlock.WithMaxTTL(6*maxTTL)), "b").Unlock(ctx) //nolint:errcheck // whatever it says
+			c.Lock(c.Locker(redlock.WithMaxTTL(6*virtual.MaxTTL)), "b").Unlock(ctx) //nolint:errcheck // whatever it says
 		}
-		time.Sleep(maxTTL)
+		time.Sleep(virtual.MaxTTL)
 		assert.NoError(t, l.Stats().Nodes[2].Barred)
 	})
 }

@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"slices"
@@ -11,6 +11,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/door"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -38,7 +39,7 @@ func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
 		"not to look": {[]redlock.Option{redlock.WithoutDiscovery(), redlock.WithMemberCredentials()}, []int{0, 1}},
 	} {
 		runCluster(t, name, 3, 0, func(t *testing.T, c *cluster) {
-			l := c.LockerOf(list, append(test.opts, redlock.WithMaxTTL(maxTTL))...)
+			l := c.LockerOf(list, append(test.opts, redlock.WithMaxTTL(virtual.MaxTTL))...)
 			time.Sleep(10 * time.Second)
 			assert.Equal(t, test.heard, c.heardPassword())
 			require.NoError(t, l.Ready(ctx), "a majority is listed")
@@ -62,8 +63,8 @@ func TestAPasswordGoesToNoHostThatOnlyTheMastersName(t *testing.T) {
 func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		list := []string{"redis://default:secret@node0", "redis://default:secret@node1", "redis://default:secret@node2"}
-		operator, l := c.LockerOf(list, redlock.WithMaxTTL(maxTTL)), c.LockerOf(list, redlock.WithMaxTTL(maxTTL))
-		time.Sleep(2 * maxTTL)
+		operator, l := c.LockerOf(list, redlock.WithMaxTTL(virtual.MaxTTL)), c.LockerOf(list, redlock.WithMaxTTL(virtual.MaxTTL))
+		time.Sleep(2 * virtual.MaxTTL)
 		require.NoError(t, admin.Of(operator).Cluster().Add(c.Within(time.Minute), "redis://node3"))
 		assert.Equal(t, []int{0, 1, 2, 3}, c.heardPassword())
 		_, err := l.Lock(c.Within(time.Second), "a")
@@ -73,7 +74,7 @@ func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 		require.ErrorIs(t, l.Stats().Nodes[3].Err, pool.ErrUntrusted)
 
 		// Another one that has not named it says why it can change nothing, and may name it.
-		err = admin.Of(l).Cluster().SetMaxTTL(c.Within(10*time.Second), maxTTL/2)
+		err = admin.Of(l).Cluster().SetMaxTTL(c.Within(10*time.Second), virtual.MaxTTL/2)
 		require.ErrorContains(t, err, pool.ErrUntrusted.Error())
 		require.NoError(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), "redis://node3"))
 		assert.Equal(t, pool.Up, l.Stats().Nodes[3].State)
@@ -82,7 +83,7 @@ func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 
 func TestAListWithTLSNamesNoMemberWithout(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		l := c.LockerOf([]string{"rediss://default:secret@node0", "redis://node1", "redis://node2"}, redlock.WithMaxTTL(maxTTL))
+		l := c.LockerOf([]string{"rediss://default:secret@node0", "redis://node1", "redis://node2"}, redlock.WithMaxTTL(virtual.MaxTTL))
 		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), "redis://node0:7000"), redlock.ErrInvalid)
 	})
 }

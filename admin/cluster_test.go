@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"fmt"
@@ -17,48 +17,10 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// inCluster runs a test on the members of a cluster, and behind them spare masters that no client
-// has seen.
-func inCluster(t *testing.T, members, spare int, test func(t *testing.T, c *cluster)) {
-	t.Helper()
-	inYoungBubble(t, members+spare, func(t *testing.T, c *cluster) {
-		c.founded(0, members)
-		test(t, c)
-	})
-}
-
 // runCluster is inCluster as a subtest.
 func runCluster(t *testing.T, name string, members, spare int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { inCluster(t, members, spare, test) })
-}
-
-// founded makes a cluster of the masters from first to before.
-func (c *cluster) founded(first, before int) {
-	c.T.Helper()
-	all := c.Servers
-	for i := first; i < before; i++ {
-		c.Servers = all[:before]
-		c.Admit(i, maxTTL)
-		c.Servers = all
-		for _, key := range []string{pipeline.MemoryKey, pipeline.RegisterKey} { // of those before first, none is a member
-			text, _, _ := c.Servers[i].Get(key)
-			for other := range first {
-				text = strings.Replace(text, fmt.Sprintf(" redis://node%d:6379=redis://node%[1]d:6379", other), "", 1)
-			}
-			if first > 0 {
-				text = strings.NewReplacer("cluster=C", "cluster=D", "1.first - C", "1.first - D").Replace(text)
-			}
-			c.Do(i, "SET", key, text)
-		}
-	}
-}
-
-// among returns a Locker of some of the masters. It does not renew its locks.
-func (c *cluster) among(list []int, opts ...redlock.Option) *redlock.Locker {
-	c.T.Helper()
-	opts = append([]redlock.Option{redlock.WithoutRenewal(), redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL)}, opts...)
-	return c.Listing(list, opts...)
 }
 
 // discovering are the options of a Locker that follows its cluster, or does not.
@@ -68,8 +30,6 @@ func discovering(discovery bool) []redlock.Option {
 	}
 	return []redlock.Option{redlock.WithoutDiscovery()}
 }
-
-func endpoint(i int) string { return fmt.Sprintf("redis://node%d:6379", i) }
 
 // members returns the endpoints of the members as a Locker learns them.
 func (c *cluster) members(l *redlock.Locker) (nodes []string) {
@@ -103,7 +63,7 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 		for _, discovery := range []bool{true, false} {
 			runCluster(t, fmt.Sprintf("%s/discovery %v", name, discovery), members, 5-members, func(t *testing.T, c *cluster) {
 				time.Sleep(20 * time.Second) // the spare masters are old enough for anything
-				first, second := c.among(all), c.among(list, discovering(discovery)...)
+				first, second := c.Among(all), c.Among(list, discovering(discovery)...)
 				c.Each(virtual.Mute, all[:members/2]...)
 				lock := c.Lock(first, "a")
 				c.Each(virtual.Unmute)
@@ -130,15 +90,15 @@ func TestListsThatDifferExcludeEachOther(t *testing.T) {
 func TestOneMasterThatForbidsItsListDoesNotMakeTheListCount(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
 		c.Each(forbidding(pipeline.RegisterKey), 0)
-		holder, other := c.among([]int{0, 1, 2}), c.among([]int{0, 3, 4})
-		time.Sleep(2 * maxTTL) // the spare masters remember then
+		holder, other := c.Among([]int{0, 1, 2}), c.Among([]int{0, 3, 4})
+		time.Sleep(2 * virtual.MaxTTL) // the spare masters remember then
 		c.Servers[0].Mute(true)
 		lock := c.Lock(holder, "a")
 		c.Servers[0].Mute(false)
 		c.NoQuorum(other)
 		require.NoError(t, lock.Err())
 		c.Unlock(lock)
-		c.Unlock(c.Lock(c.among([]int{0, 1, 2}), "a")) // the others tell
+		c.Unlock(c.Lock(c.Among([]int{0, 1, 2}), "a")) // the others tell
 	})
 }
 
@@ -146,7 +106,7 @@ func TestWhoMayNotReadTheListOfMembersCountsByItsOwn(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		c.Each(forbidding(pipeline.RegisterKey), 0, 1)
 		c.Servers[2].Kill()
-		l := c.among([]int{0, 1, 2})
+		l := c.Among([]int{0, 1, 2})
 		c.Unlock(c.Lock(l, "a"))
 		assert.Empty(t, l.Stats().Cluster)
 		c.Each(func(n *fakeredis.Node) { n.ReplyRaw(nil); n.Disconnect() }, 0, 1)
@@ -159,10 +119,10 @@ func TestWhoMayNotReadTheListOfMembersCountsByItsOwn(t *testing.T) {
 func TestAStaleListFollowsTheMembers(t *testing.T) {
 	for _, discovery := range []bool{true, false} {
 		runCluster(t, fmt.Sprintf("discovery %v", discovery), 3, 1, func(t *testing.T, c *cluster) {
-			operator := c.among([]int{0, 1, 2})
-			stale := c.among([]int{0, 1, 2}, discovering(discovery)...)
+			operator := c.Among([]int{0, 1, 2})
+			stale := c.Among([]int{0, 1, 2}, discovering(discovery)...)
 			c.Unlock(c.Lock(stale, "a"))
-			require.NoError(t, admin.Of(operator).Cluster().Add(c.Within(time.Minute), endpoint(3)))
+			require.NoError(t, admin.Of(operator).Cluster().Add(c.Within(time.Minute), virtual.Endpoint(3)))
 			require.NoError(t, admin.Of(operator).Cluster().Remove(c.Within(time.Minute), virtual.MemberID("node0:6379")))
 			assert.Equal(t, []string{"1", "2", "3"}, c.members(operator))
 			time.Sleep(5 * time.Second)
@@ -187,22 +147,22 @@ func TestAStaleListFollowsTheMembers(t *testing.T) {
 
 func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 	inCluster(t, 3, 4, func(t *testing.T, c *cluster) {
-		c.founded(4, 7) // another one
-		l := c.among([]int{0, 1, 2, 3, 4})
+		c.Founded(4, 7) // another one
+		l := c.Among([]int{0, 1, 2, 3, 4})
 		c.Unlock(c.Lock(l, "a"))
 		require.ErrorIs(t, l.Stats().Nodes[3].Barred, redlock.ErrNotMember, "it is new, and nothing makes it vote")
-		time.Sleep(maxTTL + 2*time.Second) // the spare one remembers then
+		time.Sleep(virtual.MaxTTL + 2*time.Second) // the spare one remembers then
 		c.Unlock(c.Lock(l, "a"))
 		require.ErrorIs(t, l.Stats().Nodes[3].Barred, redlock.ErrNotMember)
 		require.ErrorIs(t, l.Stats().Nodes[4].Barred, redlock.ErrOtherCluster)
 		c.Servers[2].Kill()
-		other := c.among([]int{0, 1, 3})
-		time.Sleep(2 * maxTTL)
+		other := c.Among([]int{0, 1, 3})
+		time.Sleep(2 * virtual.MaxTTL)
 		require.ErrorIs(t, other.Stats().Nodes[2].Barred, redlock.ErrNotMember, "it is not the one that is missing")
 		c.Each(virtual.Kill, 0, 1)
 		virtual.Settle()
 		c.NoQuorum(l, redlock.ErrNotMember, redlock.ErrOtherCluster)
-		err := admin.Of(l).Cluster().Add(c.Within(time.Minute), endpoint(5))
+		err := admin.Of(l).Cluster().Add(c.Within(time.Minute), virtual.Endpoint(5))
 		require.ErrorContains(t, err, "no majority of the members of a cluster answers")
 	})
 }
@@ -211,14 +171,14 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 // first.
 func TestTheClusterThatAnswersFirstIsNotTaken(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
-		c.founded(3, 6)
+		c.Founded(3, 6)
 		for _, late := range [][]int{{4, 5}, {1, 2}} {
 			c.Each(virtual.Delaying(5*time.Millisecond, 5*time.Millisecond), late...)
-			_, err := c.among([]int{0, 1, 2, 3, 4, 5}).TryLock(ctx, "a")
+			_, err := c.Among([]int{0, 1, 2, 3, 4, 5}).TryLock(ctx, "a")
 			require.Error(t, err)
 			c.Each(virtual.Delaying(0, 0), late...)
 			c.Each(virtual.Mute, late...)
-			l := c.among([]int{0, 1, 2, 3, 4, 5})
+			l := c.Among([]int{0, 1, 2, 3, 4, 5})
 			time.Sleep(time.Second)
 			_, err = l.TryLock(ctx, "a")
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, "whoever reaches those that are away may count by the other cluster")
@@ -230,9 +190,9 @@ func TestTheClusterThatAnswersFirstIsNotTaken(t *testing.T) {
 func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		both := []int{0, 1, 2, 3, 4, 5}
-		l := c.among(both)
+		l := c.Among(both)
 		c.Unlock(c.Lock(l, "a")) // there is one cluster
-		c.founded(3, 6)
+		c.Founded(3, 6)
 		time.Sleep(time.Minute)
 		_, err := l.TryLock(ctx, "a")
 		require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -242,17 +202,17 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		}
 		_, err = admin.Of(l).Cluster().Members(ctx)
 		require.ErrorIs(t, err, redlock.ErrInvalid)
-		l = c.among(both, redlock.WithCluster("D"))
+		l = c.Among(both, redlock.WithCluster("D"))
 		assert.Equal(t, []string{"3", "4", "5"}, c.members(l))
 		lock := c.Lock(l, "a")
 		virtual.Settle()
 		assert.Equal(t, []string{"", "", ""}, c.Holders("a")[:3])
 		c.Unlock(lock)
-		l = c.among(both)
+		l = c.Among(both)
 		time.Sleep(200 * time.Millisecond)
-		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), endpoint(5)), redlock.ErrInvalid)
-		one := c.among([]int{0, 1, 2})
-		require.ErrorIs(t, admin.Of(one).Cluster().Add(c.Within(time.Minute), endpoint(5)), redlock.ErrOtherCluster)
+		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), virtual.Endpoint(5)), redlock.ErrInvalid)
+		one := c.Among([]int{0, 1, 2})
+		require.ErrorIs(t, admin.Of(one).Cluster().Add(c.Within(time.Minute), virtual.Endpoint(5)), redlock.ErrOtherCluster)
 	})
 }
 
@@ -260,12 +220,12 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 // members for a quorum is no reason to count by it.
 func TestAServerThatWasUsedAloneGrantsNothingBesideMembers(t *testing.T) {
 	inCluster(t, 5, 1, func(t *testing.T, c *cluster) {
-		c.founded(5, 6)
-		c.Unlock(c.Lock(c.among([]int{5}), "a"))
-		held := c.Lock(c.among([]int{0, 1, 2, 3, 4}), "a")
+		c.Founded(5, 6)
+		c.Unlock(c.Lock(c.Among([]int{5}), "a"))
+		held := c.Lock(c.Among([]int{0, 1, 2, 3, 4}), "a")
 		virtual.Settle()
 		for _, list := range [][]int{{5, 0}, {0, 5}, {5, 0, 1}} {
-			l := c.among(list)
+			l := c.Among(list)
 			_, err := l.TryLock(ctx, "a")
 			require.Error(t, err)
 			virtual.Settle()
@@ -274,7 +234,7 @@ func TestAServerThatWasUsedAloneGrantsNothingBesideMembers(t *testing.T) {
 			require.ErrorContains(t, err, "two clusters, C and D")
 		}
 		c.Each(virtual.Mute, 0)
-		l := c.among([]int{5, 0})
+		l := c.Among([]int{5, 0})
 		_, err := l.TryLock(c.Within(5*time.Second), "a")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the other one may be of another cluster")
 		c.Each(virtual.Unmute, 0)
@@ -284,17 +244,17 @@ func TestAServerThatWasUsedAloneGrantsNothingBesideMembers(t *testing.T) {
 
 func TestWithClusterNewMastersAreNoNewOne(t *testing.T) {
 	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2}, redlock.WithCluster("C"))
+		l := c.Among([]int{0, 1, 2}, redlock.WithCluster("C"))
 		time.Sleep(time.Minute)
 		c.NoQuorum(l, redlock.ErrNotMember)
-		c.Unlock(c.Lock(c.among([]int{0, 1, 2}), "a"))
+		c.Unlock(c.Lock(c.Among([]int{0, 1, 2}), "a"))
 	})
 }
 
 func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2}, redlock.WithMaxTTL(time.Hour))
-		longer := redlock.WithTTL(3 * maxTTL)
+		l := c.Among([]int{0, 1, 2}, redlock.WithMaxTTL(time.Hour))
+		longer := redlock.WithTTL(3 * virtual.MaxTTL)
 		refused := func(err error) {
 			t.Helper()
 			require.ErrorIs(t, err, redlock.ErrInvalid)
@@ -307,13 +267,13 @@ func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 		_, err = l.Lock(c.Within(time.Minute), "a", longer)
 		refused(err)
 		lock := c.Lock(l, "a")
-		refused(lock.Extend(ctx, 3*maxTTL))
+		refused(lock.Extend(ctx, 3*virtual.MaxTTL))
 		require.NoError(t, lock.Err())
-		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(c.Within(time.Minute), 3*maxTTL))
+		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(c.Within(time.Minute), 3*virtual.MaxTTL))
 		lock = c.Lock(l, "b")
-		require.NoError(t, lock.Extend(ctx, 3*maxTTL))
+		require.NoError(t, lock.Extend(ctx, 3*virtual.MaxTTL))
 		c.Unlock(lock, c.Lock(l, "c", longer))
-		refusal := admin.Of(c.among([]int{0, 1, 2})).Cluster().SetMaxTTL(ctx, 25*time.Hour)
+		refusal := admin.Of(c.Among([]int{0, 1, 2})).Cluster().SetMaxTTL(ctx, 25*time.Hour)
 		require.ErrorIs(t, refusal, redlock.ErrInvalid)
 	})
 }
@@ -333,9 +293,9 @@ func TestClientsThatFormClustersAtOnceShareNoMaster(t *testing.T) {
 						server.DelayBetween(0, 20*time.Millisecond, seed+uint64(i))
 					}
 					for _, list := range lists {
-						c.among(list)
+						c.Among(list)
 					}
-					time.Sleep(2 * maxTTL)
+					time.Sleep(2 * virtual.MaxTTL)
 					rosters := c.countingRosters()
 					assert.NotEmpty(t, rosters)
 					for name, roster := range rosters {
@@ -401,16 +361,16 @@ func (c *cluster) countingRosters() map[string][]string {
 // The masters of its list die before they are removed, and those that took their places forget.
 func TestAClientFollowsItsClusterIntoANewOne(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
-		l := c.among([]int{0, 1, 2})
+		l := c.Among([]int{0, 1, 2})
 		for i := range 3 {
-			c.change(l, add(3+i))
+			c.Change(l, virtual.Add(3+i))
 		}
 		for i := range 3 {
 			c.Servers[i].Kill()
-			c.change(l, remove(i))
+			c.Change(l, virtual.Remove(i))
 		}
-		c.Each(empty, 3, 4, 5)
-		time.Sleep(3 * maxTTL)
+		c.Each(virtual.Empty, 3, 4, 5)
+		time.Sleep(3 * virtual.MaxTTL)
 		c.Unlock(c.Lock(l, "a"))
 	})
 }

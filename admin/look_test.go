@@ -1,4 +1,4 @@
-package redlock_test
+package admin_test
 
 import (
 	"fmt"
@@ -28,31 +28,31 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 		"new masters": func(*cluster) {},
 		"masters of no cluster": func(c *cluster) {
 			for i := range c.Servers {
-				c.Admit(i, maxTTL)
+				c.Admit(i, virtual.MaxTTL)
 				text, _, _ := c.Servers[i].Get(pipeline.MemoryKey)
 				rest, _, _ := strings.Cut(text, " cluster=")
 				c.Do(i, "SET", pipeline.MemoryKey, rest)
 				c.Do(i, "DEL", pipeline.RegisterKey)
 			}
 		},
-		"one that forgot": func(c *cluster) { c.Limit(maxTTL); c.Do(2, "FLUSHALL") },
+		"one that forgot": func(c *cluster) { c.Limit(virtual.MaxTTL); c.Do(2, "FLUSHALL") },
 		"one that waited": func(c *cluster) {
-			c.Limit(maxTTL)
+			c.Limit(virtual.MaxTTL)
 			rewrite(c, 2, "active", "lost until 1")
 			rewrite(c, 2, " version=1.first", " life=1")
 		},
 		"a life that is over": func(c *cluster) {
-			c.Limit(maxTTL)
+			c.Limit(virtual.MaxTTL)
 			rewrite(c, 0, " version", " lives="+virtual.MemberID("node2:6379")+":1.A version")
 		},
-		"a life to be shown":    func(c *cluster) { c.Limit(maxTTL); rewrite(c, 2, " version", " life=1 version") },
-		"one with another disk": func(c *cluster) { c.Limit(maxTTL); c.Servers[2].Save(); c.Servers[2].RestartFromSnapshot() },
+		"a life to be shown":    func(c *cluster) { c.Limit(virtual.MaxTTL); rewrite(c, 2, " version", " life=1 version") },
+		"one with another disk": func(c *cluster) { c.Limit(virtual.MaxTTL); c.Servers[2].Save(); c.Servers[2].RestartFromSnapshot() },
 		"one to be told": func(c *cluster) {
-			c.Limit(maxTTL)
+			c.Limit(virtual.MaxTTL)
 			rewrite(c, 2, " version=1.first", fmt.Sprintf(" joined=%d", c.Clock.Wall().UnixMilli()))
 		},
 		"twins": func(c *cluster) {
-			c.Limit(maxTTL)
+			c.Limit(virtual.MaxTTL)
 			one, _, _ := c.Servers[0].Get(pipeline.MemoryKey)
 			two, _, _ := c.Servers[1].Get(pipeline.MemoryKey)
 			rewrite(c, 1, strings.Fields(two)[1], strings.Fields(one)[1])
@@ -63,14 +63,14 @@ func TestWhoOnlyLooksChangesNothing(t *testing.T) {
 				begin(c)
 				state := func() [][]string { return [][]string{c.Holders(pipeline.MemoryKey), c.Holders(pipeline.RegisterKey)} }
 				before := state()
-				looks := c.Locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*maxTTL))
+				looks := c.Locker(door.OnlyLooks.(redlock.Option), redlock.WithMaxTTL(2*virtual.MaxTTL))
 				for range 3 {
 					_, _ = admin.Of(looks).Inspect(ctx, "a")      //nolint:errcheck // a quorum may not vote
 					_, _ = admin.Of(looks).Cluster().Members(ctx) //nolint:errcheck // as above
-					time.Sleep(maxTTL)
+					time.Sleep(virtual.MaxTTL)
 				}
 				require.Equal(t, before, state())
-				c.Locker(redlock.WithMaxTTL(2 * maxTTL))
+				c.Locker(redlock.WithMaxTTL(2 * virtual.MaxTTL))
 				time.Sleep(time.Second)
 				assert.NotEqual(t, before, state())
 			})
@@ -84,7 +84,7 @@ func TestALookWithFurtherRightsChangesNothing(t *testing.T) {
 	for name, mode := range map[string]redlock.Quarantine{"masters that vote": redlock.QuarantineAuto, "masters that wait": redlock.QuarantineStrict} {
 		t.Run(name, func(t *testing.T) {
 			inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-				opts := []redlock.Option{redlock.WithQuarantine(mode), redlock.WithMaxTTL(maxTTL)}
+				opts := []redlock.Option{redlock.WithQuarantine(mode), redlock.WithMaxTTL(virtual.MaxTTL)}
 				refuse := func(text string) { c.Each(func(n *fakeredis.Node) { n.RefuseWith(text, "INFO") }) }
 				refuse("NOPERM")
 				l := c.Renewing(opts...)
@@ -98,10 +98,10 @@ func TestALookWithFurtherRightsChangesNothing(t *testing.T) {
 				operator := c.Locker(opts...)
 				_, err := operator.TryLock(ctx, "a")
 				require.ErrorContains(t, err, "written by users who may not use INFO")
-				time.Sleep(maxTTL / 2)
+				time.Sleep(virtual.MaxTTL / 2)
 				require.Equal(t, before, c.Holders(pipeline.MemoryKey))
 				refuse("NOPERM")
-				time.Sleep(maxTTL/2 + 10*time.Millisecond)
+				time.Sleep(virtual.MaxTTL/2 + 10*time.Millisecond)
 				c.Unlock(c.Lock(l, "a"), c.Lock(operator, "b")) // what they may have forgotten has expired
 				c.Unlock(c.Lock(c.Locker(opts...), "a"))
 			})
