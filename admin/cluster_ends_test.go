@@ -139,7 +139,7 @@ func (c *cluster) places() (texts []string) {
 
 // The nodes stay open: only what the Locker itself does can end.
 func TestCloseEndsAllThatConcernsMembers(t *testing.T) {
-	for at := range 40 { // points of connecting, of the census, and of forming and telling a cluster
+	for at := range 40 { // points of connecting, of the confirmation, and of forming and telling a cluster
 		for _, cut := range []bool{false, true} {
 			t.Run(fmt.Sprint(at, cut), func(t *testing.T) {
 				inYoungBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -165,8 +165,8 @@ func (c *cluster) swap(i int, other *fakeredis.Node) {
 	old.Disconnect()
 }
 
-// Whenever that is: the first patrol is due for an idle Locker, and later than a second after the
-// lock was acquired.
+// Whenever that is: the first health check is due for an idle Locker, and later than a second after
+// the lock was acquired.
 func TestTheHolderIsToldOfAForgetfulMajorityWhereNothingElseIsAsked(t *testing.T) {
 	for name, forget := range map[string]func(*fakeredis.Node){"flush": (*fakeredis.Node).FlushAll, "restart": virtual.Empty} {
 		for held := 100 * time.Millisecond; held < 6*time.Second; held += 700 * time.Millisecond {

@@ -269,7 +269,7 @@ func (l *Locker) hold(lock *Lock, c *call) bool {
 	}
 	lock.planRenewalLocked(lock.acquired, lock.ttl/renewalShare)
 	lock.mu.Unlock()
-	l.members.Patrol()
+	l.members.CheckHealth()
 	lock.nodesForgot() // a node may have forgotten before the lock was on the schedule
 	return true
 }

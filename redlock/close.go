@@ -102,17 +102,17 @@ func (l *Locker) drain() (errs []error) {
 	timer := l.clock.AfterFunc(closePatience, cancel)
 	defer timer.Stop()
 	nodes, first := l.own()
-	strangers := l.members.View().Strangers
+	nonMembers := l.members.View().NonMembers
 	left := make([]int, len(nodes))
 	var all sync.WaitGroup
 	for i, node := range nodes {
-		if !strangers.Has(first+i) || node.State() == pool.Up {
+		if !nonMembers.Has(first+i) || node.State() == pool.Up {
 			all.Go(func() { left[i] = node.Drain(ctx) })
 		}
 	}
 	all.Wait()
 	for i, node := range nodes {
-		if left[i] == 0 || strangers.Has(first+i) {
+		if left[i] == 0 || nonMembers.Has(first+i) {
 			continue
 		}
 		why := node.Stats().Err

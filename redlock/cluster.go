@@ -257,7 +257,7 @@ func (l *Locker) ping(ctx context.Context) *QuorumError {
 		return nil
 	}
 	failure := roundError(r, "ready", "", ErrNoQuorum, ended)
-	failure.voting, failure.nodes = l.members.View().Voting.Len(), l.members.View().Seats()
+	failure.voting, failure.nodes = l.members.View().Voting.Len(), l.members.View().Size()
 	return failure
 }
 
@@ -294,7 +294,7 @@ func (l *Locker) initialize(ctx context.Context, force bool) error {
 	}
 	failure, view := &QuorumError{Op: "init", reason: ErrNoQuorum}, l.members.View()
 	for i, node := range l.nodes() {
-		if view.Vacant.Has(i) {
+		if view.Free.Has(i) {
 			continue
 		}
 		failure.Need++

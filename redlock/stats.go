@@ -70,7 +70,7 @@ func (l *Locker) Stats() Stats {
 		SecondRounds: l.counts.secondRounds.Load(),
 	}
 	view := l.members.View()
-	if s.Members = view.Seats(); view.Roster != nil {
+	if s.Members = view.Size(); view.Roster != nil {
 		s.Cluster, s.Version = view.Roster.Cluster, view.Roster.Version.Number
 	}
 	for i := range l.nodes() {

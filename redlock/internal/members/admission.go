@@ -23,21 +23,21 @@ const (
 	quickReads = 8 // the first pauses add up to half a second
 
 	// A server that has been up for long and has no marker was never used before, or its keys were
-	// deleted while the clients that knew it stayed connected. Their patrols find out, and they
-	// have this time to object.
-	objectionTime = patrolPause + 2*askTimeout/10
+	// deleted while the clients that knew it stayed connected. Their health checks find out, and
+	// they have this time to object.
+	objectionTime = checkPause + 2*askTimeout/10
 
 	// How often servers are asked for their marker: while locks are held, and otherwise.
-	patrolPause = 800 * time.Millisecond
-	patrolRest  = 4500 * time.Millisecond // before an idle connection is PINGed
+	checkPause = 800 * time.Millisecond
+	checkRest  = 4500 * time.Millisecond // before an idle connection is PINGed
 )
 
 // admission is a request for a server's marker, or for a change of it.
 type admission struct {
-	membership *Membership
-	node       int
-	census     *census // the census that it is part of; nil for none
-	request    pipeline.Request
+	membership   *Membership
+	node         int
+	confirmation *confirmation // the confirmation that it is part of; nil for none
+	request      pipeline.Request
 }
 
 func (a *admission) asks() *Membership { return a.membership }
@@ -128,10 +128,10 @@ func (ms *Membership) knowledgeLocked(i int, now int64) core.Knowledge {
 	v := core.Knowledge{
 		Known: n.known, Own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), MaxTTL: ms.quarantineLocked().Milliseconds(), Now: now,
 	}
-	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.keeper.roster == nil { // its cluster says
+	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.reconciler.roster == nil { // its cluster says
 		v.MaxTTL = max(n.marker.MaxTTL, core.Quarantine(0).Milliseconds())
 	}
-	v.Claim = ms.clientLocked().Claim(i, ms.keeper.roster)
+	v.Claim = ms.clientLocked().Claim(i, ms.reconciler.roster)
 	if n.pardoned != "" && n.pardoned == n.marker.Incarnation {
 		v.Known = ""
 	}
@@ -171,8 +171,8 @@ func (ms *Membership) waitsForOthersLocked(i int) bool {
 
 // waitsToBeRead reports whether a server, which may have come back with all that it held, must
 // first show that it has the list that its marker names: it may have a part of its keys (IsTorn).
-// The keeper reads the list, and before that no client writes the new process into the marker, by
-// which all would believe it.
+// The reconciler reads the list, and before that no client writes the new process into the marker,
+// by which all would believe it.
 func (n *member) waitsToBeRead() bool {
 	waits := !n.read && !n.forbids && n.place.IsTold() && n.server.IsRestart(n.marker)
 	n.early = n.early || waits
@@ -189,12 +189,12 @@ func (ms *Membership) saidLocked(i int) {
 }
 
 // sendLocked puts a change of a node's marker into the outbox; a nil change only reads it.
-func (ms *Membership) sendLocked(i int, change *wire.Swap, of *census) {
+func (ms *Membership) sendLocked(i int, change *wire.Swap, of *confirmation) {
 	n := &ms.members[i]
 	if change == nil {
 		change = &wire.Swap{} // only reads
 	}
-	a := &admission{membership: ms, node: i, census: of}
+	a := &admission{membership: ms, node: i, confirmation: of}
 	a.request = wire.Memory(n.text, *change)
 	a.request.Deadline, a.request.Sink = ms.clock.Now().Add(askTimeout), a
 	n.asking = a
@@ -212,7 +212,7 @@ func (a *admission) Complete(_ int, reply any, err error) {
 	}
 	n.asking, n.err = nil, err
 	if err != nil {
-		ms.census = nil
+		ms.confirmation = nil
 		ms.failedLocked(n, err)
 		ms.endLocked(false)
 		return
@@ -233,15 +233,15 @@ func (a *admission) Complete(_ int, reply any, err error) {
 	}
 	forgot := false
 	ms.saidLocked(a.node)
-	if c := a.census; c == nil {
+	if c := a.confirmation; c == nil {
 		forgot = ms.readLocked(a.node, text, now)
 	} else {
 		c.equal = c.equal && text == n.text
 		c.out--
-		// Also plans the next read, in case the census is abandoned.
+		// Also plans the next read, in case the confirmation is abandoned.
 		forgot = ms.readLocked(a.node, text, now)
-		if c == ms.census && c.out == 0 {
-			ms.endCensusLocked()
+		if c == ms.confirmation && c.out == 0 {
+			ms.endConfirmationLocked()
 		}
 	}
 	ms.endLocked(forgot)
@@ -252,7 +252,7 @@ var errMismatch = errors.New("a different server answers than when the connectio
 
 // mismatchLocked takes away a node's vote until its next connection.
 func (ms *Membership) mismatchLocked(n *member) {
-	ms.census = nil
+	ms.confirmation = nil
 	n.phase, n.retryAt, n.lost = phaseQuarantined, never, ms.clock.Now().Add(askTimeout/2)
 }
 
@@ -291,7 +291,7 @@ func (ms *Membership) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
 	if !ms.isElsewhereLocked(i) {
 		return false
 	}
-	ms.members[i].early = ms.members[i].early || ms.keeper.undecided()
+	ms.members[i].early = ms.members[i].early || ms.reconciler.undecided()
 	v.Own = false
 	return !v.Watched || v.Claim == (record.Place{})
 }
@@ -303,7 +303,7 @@ func (ms *Membership) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
 // somebody who knew that has written its new process into the marker. Otherwise it is taken for one
 // that forgot, once whoever knows had the time to do so.
 func (ms *Membership) isElsewhereLocked(i int) bool {
-	k, n := &ms.keeper, &ms.members[i]
+	k, n := &ms.reconciler, &ms.members[i]
 	p := n.place
 	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.IsRestart(n.marker) {
 		return false
@@ -311,19 +311,20 @@ func (ms *Membership) isElsewhereLocked(i int) bool {
 	return k.roster == nil || k.roster.Cluster != p.Cluster || !ms.clientLocked().IsAt(i, k.roster, p.Member)
 }
 
-// census is the second read of the nodes of a new cluster; the first is what each of them said when
-// it connected. With one read, a client with old knowledge of four nodes and fresh knowledge of the
-// fifth, which has forgotten a lock since, would make that one active. With two, there was a moment
-// between them in which all were new, so no lock rests on what any of them remembers.
-type census struct {
+// confirmation is the second read of the nodes of a new cluster; the first is what each of them
+// said when it connected. With one read, a client with old knowledge of four nodes and fresh
+// knowledge of the fifth, which has forgotten a lock since, would make that one active. With two,
+// there was a moment between them in which all were new, so no lock rests on what any of them
+// remembers.
+type confirmation struct {
 	out   int  // how many have not answered
 	equal bool // all answers so far are as in the first read
 }
 
-// startCensusLocked starts the second read if all nodes were new in the first and nothing is under
-// way.
-func (ms *Membership) startCensusLocked() {
-	if ms.mode != Auto || ms.census != nil || ms.stopped {
+// startConfirmationLocked starts the second read if all nodes were new in the first and nothing is
+// under way.
+func (ms *Membership) startConfirmationLocked() {
+	if ms.mode != Auto || ms.confirmation != nil || ms.stopped {
 		return
 	}
 	now := ms.clock.Now()
@@ -337,18 +338,18 @@ func (ms *Membership) startCensusLocked() {
 			return
 		}
 	}
-	ms.census = &census{out: len(ms.members), equal: true}
+	ms.confirmation = &confirmation{out: len(ms.members), equal: true}
 	for i := range ms.members {
 		ms.members[i].retryAt = never
-		ms.sendLocked(i, nil, ms.census)
+		ms.sendLocked(i, nil, ms.confirmation)
 	}
 }
 
-// endCensusLocked makes the nodes of a new cluster active if all answers were the same again.
+// endConfirmationLocked makes the nodes of a new cluster active if all answers were the same again.
 // Otherwise some nodes are active by now; the others will be in a moment, and are read again.
-func (ms *Membership) endCensusLocked() {
-	equal := ms.census.equal
-	ms.census = nil
+func (ms *Membership) endConfirmationLocked() {
+	equal := ms.confirmation.equal
+	ms.confirmation = nil
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {

@@ -47,7 +47,7 @@ type Config struct {
 }
 
 // Membership knows whose votes count. See record.Marker and record.Roster for what decides that,
-// and admission.go and keeper.go for how it comes about.
+// and admission.go and reconciler.go for how it comes about.
 type Membership struct {
 	mode     Mode
 	maxTTL   time.Duration
@@ -63,35 +63,35 @@ type Membership struct {
 	view  atomic.Pointer[View]             // never nil
 	epoch atomic.Uint64                    // how many times a server forgot; written under mu
 
-	hurried atomic.Bool // patrols are frequent, because locks are held; written under mu
+	hurried atomic.Bool // health checks are frequent, because locks are held; written under mu
 
-	mu         sync.Mutex // guards the fields below; never held while a node is called
-	members    []member
-	keeper     keeper
-	lives      record.Lives
-	stirred    bool         // a marker has changed since the keeper ran
-	undialable []string     // endpoints of members
-	census     *census      // the second read of a new cluster; nil while there is none
-	outbox     []*admission // to be sent when mu is free
-	timer      *clock.Timer
-	patrols    *clock.Timer  // for looking for servers that forgot
-	waiting    chan struct{} // closed at the next change; nil while not awaited
-	stopped    bool
-	work       sync.WaitGroup // the keeper, and calls that are being made; none begins once stopped is set
+	mu           sync.Mutex // guards the fields below; never held while a node is called
+	members      []member
+	reconciler   reconciler
+	lives        record.Lives
+	stirred      bool          // a marker has changed since the reconciler ran
+	undialable   []string      // endpoints of members
+	confirmation *confirmation // the second read of a new cluster; nil while there is none
+	outbox       []*admission  // to be sent when mu is free
+	timer        *clock.Timer
+	checks       *clock.Timer  // for looking for servers that forgot
+	waiting      chan struct{} // closed at the next change; nil while not awaited
+	stopped      bool
+	work         sync.WaitGroup // the reconciler, and calls that are being made; none begins once stopped is set
 }
 
 // View says whose votes count at a moment.
 type View struct {
 	Voting     quorum.NodeSet // the nodes whose votes count
 	Duplicates quorum.NodeSet // the same server as another node: asked for a release only
-	Strangers  quorum.NodeSet // no members: not asked
-	Vacant     quorum.NodeSet // of these, those whose connection was ended: their masters were removed, or not added
+	NonMembers quorum.NodeSet // no members: not asked
+	Free       quorum.NodeSet // of these, those whose connection was ended: their masters were removed, or not added
 	Enough     bool           // a quorum votes
 	Roster     *record.Roster // by which votes count; nil if none is known, or they count by the list
 	Conflict   error          // why no lock may be granted: the list has majorities of two clusters
 
 	members quorum.NodeSet // the nodes of members
-	seats   int            // how many members there are
+	size    int            // how many members there are
 	maxTTL  time.Duration  // of locks
 
 	proofless quorum.NodeSet // nodes without proof, because their user may not read the marker
@@ -111,21 +111,21 @@ type member struct {
 	forgotten string // the incarnation that it forgot then; empty if that is not known
 	duplicate int    // index of an earlier node that is the same server; -1 for none
 
-	server   core.Server
-	text     string // the marker as it was last read
-	marker   record.Marker
-	place    record.Place // what the marker says of the cluster
-	id       string       // the member that it was last; empty for none
-	stranger string       // the marker by which it belongs to no cluster of ours
-	seat     int          // the index of the member that it was when that was found, without its marker; -1 for none
-	forbids  bool         // the user may not use its register, as far as is known on this connection
-	unread   error        // why the register could not be read the last time; nil if it was, or was not tried
-	read     bool         // the register was read on this connection, or is forbidden
-	torn     bool         // it has lost a part of its keys, as far as that was read
-	known    string       // the incarnation under which it was last active to us; empty for none
-	reported string       // the one that was last reported as forgotten
-	met      string       // the incarnation that its marker named last, in whatever state
-	pardoned string       // the incarnation that Initialize made active: trusted whatever we know
+	server    core.Server
+	text      string // the marker as it was last read
+	marker    record.Marker
+	place     record.Place // what the marker says of the cluster
+	id        string       // the member that it was last; empty for none
+	nonMember string       // the marker by which it belongs to no cluster of ours
+	index     int          // the index of the member that it was when that was found, without its marker; -1 for none
+	forbids   bool         // the user may not use its register, as far as is known on this connection
+	unread    error        // why the register could not be read the last time; nil if it was, or was not tried
+	read      bool         // the register was read on this connection, or is forbidden
+	torn      bool         // it has lost a part of its keys, as far as that was read
+	known     string       // the incarnation under which it was last active to us; empty for none
+	reported  string       // the one that was last reported as forgotten
+	met       string       // the incarnation that its marker named last, in whatever state
+	pardoned  string       // the incarnation that Initialize made active: trusted whatever we know
 
 	trusted    clock.Instant // until then only the known incarnation is trusted
 	distrusted string        // the known incarnation that trusted was set for
@@ -171,26 +171,26 @@ const never = core.Never
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, looks: config.Looks, clock: config.Clock, dial: config.Dial,
-		listed: len(nodes), owns: config.Owns, observer: observer, keeper: keeper{retryAt: never}, lives: record.Lives{},
+		listed: len(nodes), owns: config.Owns, observer: observer, reconciler: reconciler{retryAt: never}, lives: record.Lives{},
 	}
 	for range nodes {
 		ms.members = append(ms.members, newMember())
 	}
 	ms.nodes.Store(&nodes)
 	ms.view.Store(&View{
-		markers: make([]string, len(nodes)), hashes: make([]uint64, len(nodes)), members: quorum.All(len(nodes)), seats: len(nodes),
+		markers: make([]string, len(nodes)), hashes: make([]uint64, len(nodes)), members: quorum.All(len(nodes)), size: len(nodes),
 		maxTTL: math.MaxInt64,
 	})
 	return ms
 }
 
 func newMember() member {
-	return member{duplicate: -1, retryAt: never, position: position{ends: never, free: never}}
+	return member{duplicate: -1, retryAt: never, position: position{ends: never, reusable: never}}
 }
 
 // Watch watches the nodes until Stop.
 func (ms *Membership) Watch() {
-	ms.Patrol()
+	ms.CheckHealth()
 	for i := range ms.Nodes() {
 		ms.watch(i)
 	}
@@ -215,7 +215,7 @@ func (ms *Membership) nodeChanged(i int) {
 		ms.connected(i, id)
 	}
 	ms.mu.Lock()
-	ms.keepLocked()
+	ms.reconcileLocked()
 	ms.wakeLocked()
 	ms.mu.Unlock()
 	ms.observer.VotesChanged()
@@ -236,7 +236,7 @@ func (ms *Membership) Proves() bool { return ms.mode != Off }
 func (ms *Membership) connected(i int, id pipeline.Identity) {
 	ms.mu.Lock()
 	n := &ms.members[i]
-	if ms.stopped || n.vacant() || n.seen && id.Connection <= n.identity.Connection {
+	if ms.stopped || n.free() || n.seen && id.Connection <= n.identity.Connection {
 		ms.mu.Unlock()
 		return
 	}
@@ -246,7 +246,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	n.read, n.torn = false, false
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
-	ms.census = nil // its answers may come from another server
+	ms.confirmation = nil // its answers may come from another server
 	proofless := ms.mode == Off || id.Memory == nil
 	if n.phase == phaseProofless && !proofless {
 		n.known = prooflessMemory // no marker says what it held then
@@ -272,7 +272,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 func (ms *Membership) endLocked(forgot bool) {
 	forgot = ms.expelCopiesLocked() || forgot
 	before := ms.View().Roster
-	ms.keepLocked()
+	ms.reconcileLocked()
 	ms.decideLocked()
 	roster := ms.View().Roster
 	outbox := ms.outbox
@@ -323,10 +323,10 @@ func (ms *Membership) Stop() {
 		}
 	}
 	ms.stopped = true
-	if ms.keeper.stop != nil {
-		ms.keeper.stop()
+	if ms.reconciler.stop != nil {
+		ms.reconciler.stop()
 	}
-	for _, timer := range []*clock.Timer{ms.timer, ms.patrols} {
+	for _, timer := range []*clock.Timer{ms.timer, ms.checks} {
 		if timer != nil {
 			timer.Stop() // none is set again: who does looks at stopped first
 		}
@@ -357,7 +357,7 @@ func (ms *Membership) clientLocked() *core.Client {
 	for i := range ms.members {
 		n := &ms.members[i]
 		c.Nodes[i] = core.Node{
-			Listed: i < ms.listed, Duplicate: n.duplicate >= 0, Vacant: n.vacant(), Met: n.seen, Of: n.position.of, ID: n.id,
+			Listed: i < ms.listed, Duplicate: n.duplicate >= 0, Free: n.free(), Met: n.seen, Of: n.position.of, ID: n.id,
 		}
 	}
 	for i, node := range ms.Nodes() {

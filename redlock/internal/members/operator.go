@@ -42,10 +42,10 @@ func (ms *Membership) look(ctx context.Context) ([]core.Report, error) {
 func (ms *Membership) standing(reports []core.Report) (Standing, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	if k := &ms.keeper; k.conflict != nil {
+	if k := &ms.reconciler; k.conflict != nil {
 		return Standing{}, k.conflict
 	}
-	return ms.clientLocked().Standing(ms.keeper.roster, reports)
+	return ms.clientLocked().Standing(ms.reconciler.roster, reports)
 }
 
 // Progress is told what a change waits for. It must be quick.
@@ -184,7 +184,7 @@ func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell P
 			return "", ctx.Err()
 		}
 		ms.mu.Lock()
-		roster = ms.keeper.roster
+		roster = ms.reconciler.roster
 		ms.mu.Unlock()
 	}
 }
@@ -249,8 +249,8 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.Is(n.marker) && n.err == nil &&
 			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.Incarnation &&
 			(fresh && n.marker.State == record.MarkerNew || lost && n.marker.State == record.MarkerLost)
-		if mine && (n.asking == nil || n.asking.census != nil) {
-			ms.census, n.pardoned = nil, n.marker.Incarnation
+		if mine && (n.asking == nil || n.asking.confirmation != nil) {
+			ms.confirmation, n.pardoned = nil, n.marker.Incarnation
 			m := n.marker
 			if n.server.Named() {
 				m.RunID = n.server.RunID

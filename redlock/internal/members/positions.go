@@ -13,31 +13,31 @@ import (
 // Each node has a position: its index, by which rounds and locks know it. The positions of the list
 // come first, then those of members that it lacks; there are never fewer.
 //
-//	taken ──its master was removed──▶ vacant ──a member has no node──▶ taken
+//	taken ──its master was removed──▶ free ──a member has no node──▶ taken
 //
 // A master that was removed is told, as any other that names an older version, as soon as it can be
-// reached. Its position becomes vacant when it was told, but not before LongestTTL has passed since
+// reached. Its position becomes free when it was told, but not before LongestTTL has passed since
 // we learned of the removal: every attempt that asked it as a member is over then, and whatever we
 // left there has expired. The connection ends, and nothing more comes of it, before another node
 // takes the position. So it is with a master that an operator tried to add in vain.
 type position struct {
-	of    string         // the member that its master was last; empty if it never was one
-	kept  int            // operators who are about to add its master
-	left  bool           // the last of them gave it up
-	ends  clock.Instant  // when it may become vacant; never while its master is a member, or never was one and may be
-	told  bool           // that it was removed, before the position became vacant
-	since record.Version // the version under which it became vacant; zero while it is taken
-	free  clock.Instant  // when another master may take it; never while the connection is ending
+	of       string         // the member that its master was last; empty if it never was one
+	kept     int            // operators who are about to add its master
+	left     bool           // the last of them gave it up
+	ends     clock.Instant  // when it may become free; never while its master is a member, or never was one and may be
+	told     bool           // that it was removed, before the position became free
+	since    record.Version // the version under which it became free; zero while it is taken
+	reusable clock.Instant  // when another master may take it; never while the connection is ending
 }
 
-// vacant reports whether the connection to a node was ended, because its master was removed, or not
+// free reports whether the connection to a node was ended, because its master was removed, or not
 // added.
-func (n *member) vacant() bool { return n.position.since != (record.Version{}) }
+func (n *member) free() bool { return n.position.since != (record.Version{}) }
 
 // takenLocked returns the nodes whose positions are taken.
 func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
 	for i := range ms.members {
-		if !ms.members[i].vacant() {
+		if !ms.members[i].free() {
 			nodes.Add(i)
 		}
 	}
@@ -45,9 +45,9 @@ func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
 }
 
 // removedLocked reports whether a node's master was a member and is none any more, and notes when
-// its position may become vacant.
+// its position may become free.
 func (ms *Membership) removedLocked(i int, c *core.Client) bool {
-	n, roster := &ms.members[i], ms.keeper.roster
+	n, roster := &ms.members[i], ms.reconciler.roster
 	at := c.IndexOf(i, roster)
 	switch p := n.place; {
 	case at >= 0:
@@ -72,10 +72,10 @@ func (ms *Membership) removedLocked(i int, c *core.Client) bool {
 	return true
 }
 
-// endingLocked returns the nodes whose positions become vacant now: it is time, and their master
+// endingLocked returns the nodes whose positions become free now: it is time, and their master
 // was told, or never was a member.
 func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
-	now, roster := ms.clock.Now(), ms.keeper.roster
+	now, roster := ms.clock.Now(), ms.reconciler.roster
 	for i := range ms.members {
 		n := &ms.members[i]
 		if n.position.ends > now || n.position.kept > 0 { // also without a roster
@@ -89,37 +89,38 @@ func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
 	return nodes
 }
 
-// vacate ends the connections to masters that were removed, or not added. Only the keeper calls it.
-func (ms *Membership) vacate() {
+// freePositions ends the connections to masters that were removed, or not added. Only the
+// reconciler calls it.
+func (ms *Membership) freePositions() {
 	ms.mu.Lock()
 	ending := ms.endingLocked()
 	for i := range ending.Nodes() {
 		of := ms.members[i].position.of
 		ms.members[i] = newMember()
-		ms.members[i].position = position{of: of, told: true, ends: never, since: ms.keeper.roster.Version, free: never}
+		ms.members[i].position = position{of: of, told: true, ends: never, since: ms.reconciler.roster.Version, reusable: never}
 	}
 	if !ending.Empty() {
-		ms.census = nil // its answer is not awaited
+		ms.confirmation = nil // its answer is not awaited
 	}
 	ms.endLocked(false) // they are asked no more
 	for i := range ending.Nodes() {
 		_ = ms.Nodes()[i].Close() //nolint:errcheck // always nil
 		ms.mu.Lock()
-		ms.members[i].position.free = ms.clock.Now().Add(ms.longestLocked())
+		ms.members[i].position.reusable = ms.clock.Now().Add(ms.longestLocked())
 		ms.mu.Unlock()
 	}
 }
 
-// missingLocked returns the members that have no node, and the vacant positions that may be theirs.
+// missingLocked returns the members that have no node, and the free positions that may be theirs.
 // Without discovery, that may be any of the list, by another name; but none is tried twice for one
 // version.
-func (ms *Membership) missingLocked() (peers []record.Peer, vacant []int) {
-	roster, nodes := ms.keeper.roster, ms.Nodes()
+func (ms *Membership) missingLocked() (peers []record.Peer, free []int) {
+	roster, nodes := ms.reconciler.roster, ms.Nodes()
 	if roster == nil {
 		return nil, nil
 	}
 	for i, node := range nodes[:ms.listed] {
-		if n := &ms.members[i]; !n.seen && !n.vacant() && node.State() == pipeline.Connecting {
+		if n := &ms.members[i]; !n.seen && !n.free() && node.State() == pipeline.Connecting {
 			return nil, nil // it may be one of them under another name
 		}
 	}
@@ -128,7 +129,7 @@ func (ms *Membership) missingLocked() (peers []record.Peer, vacant []int) {
 		for i, node := range nodes {
 			n := &ms.members[i]
 			is := (n.id == p.ID || n.position.of == p.ID && n.place.MayBeOf(roster)) && !ms.isElsewhereLocked(i)
-			has = has || !n.vacant() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.Server())
+			has = has || !n.free() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.Server())
 		}
 		if !has {
 			peers = append(peers, p)
@@ -137,23 +138,23 @@ func (ms *Membership) missingLocked() (peers []record.Peer, vacant []int) {
 	for i, node := range nodes {
 		s := &ms.members[i].position
 		its := i < ms.listed && ms.dial == nil || slices.ContainsFunc(peers, func(p record.Peer) bool { return node.Server() == p.Server() })
-		if len(peers) > 0 && s.since != (record.Version{}) && s.since != roster.Version && s.free != never && its {
-			vacant = append(vacant, i)
+		if len(peers) > 0 && s.since != (record.Version{}) && s.since != roster.Version && s.reusable != never && its {
+			free = append(free, i)
 		}
 	}
-	return peers, vacant
+	return peers, free
 }
 
-// dialMissing connects to the members that have no node: at the endpoints of vacant positions that
+// dialMissing connects to the members that have no node: at the endpoints of free positions that
 // may be theirs, otherwise at those by which they were added.
 func (ms *Membership) dialMissing() {
 	ms.mu.Lock()
-	peers, vacant := ms.missingLocked()
+	peers, free := ms.missingLocked()
 	ms.mu.Unlock()
-	for _, i := range vacant {
+	for _, i := range free {
 		ms.addNode(ms.Nodes()[i].Again(), position{})
 	}
-	if len(vacant) > 0 || ms.dial == nil {
+	if len(free) > 0 || ms.dial == nil {
 		return // the others are dialed when it is known which members these are
 	}
 	for _, p := range peers {
@@ -173,7 +174,7 @@ func (ms *Membership) dialMissing() {
 func (ms *Membership) NodeAt(node *pipeline.Node) int {
 	ms.mu.Lock()
 	for i, other := range ms.Nodes() {
-		if n := &ms.members[i]; other.Endpoint() == node.Endpoint() && !n.vacant() {
+		if n := &ms.members[i]; other.Endpoint() == node.Endpoint() && !n.free() {
 			n.position.kept++
 			n.position.left = false
 			ms.mu.Unlock()
@@ -187,7 +188,7 @@ func (ms *Membership) NodeAt(node *pipeline.Node) int {
 }
 
 // Leave says that an operator is done with a node. If its master has become no member, its position
-// becomes vacant like that of one that was removed: until then, rounds may have asked it.
+// becomes free like that of one that was removed: until then, rounds may have asked it.
 func (ms *Membership) Leave(i int) {
 	ms.mu.Lock()
 	p := &ms.members[i].position
@@ -215,7 +216,7 @@ func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 	if before := ms.members[i].position; s == (position{}) { // it is the same master
 		s.of, s.told = before.of, before.told
 	}
-	s.ends, s.free = never, never
+	s.ends, s.reusable = never, never
 	nodes[i], ms.members[i] = node, newMember()
 	ms.members[i].position = s
 	ms.nodes.Store(&nodes)
@@ -225,15 +226,15 @@ func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 	return i
 }
 
-// positionForLocked returns the position for a node: a vacant one that was its own, another one
+// positionForLocked returns the position for a node: a free one that was its own, another one
 // behind the list, or a new one. In another master's position, no vote of that one may count as if
 // it were of this one: the last round that asked it, for a release, is over LongestTTL after its
 // connection ended.
 func (ms *Membership) positionForLocked(node *pipeline.Node) int {
 	for i, other := range ms.Nodes() {
 		s := &ms.members[i].position
-		own := s.free != never && other.Endpoint() == node.Endpoint()
-		if s.since != (record.Version{}) && (own || i >= ms.listed && s.free <= ms.clock.Now()) {
+		own := s.reusable != never && other.Endpoint() == node.Endpoint()
+		if s.since != (record.Version{}) && (own || i >= ms.listed && s.reusable <= ms.clock.Now()) {
 			return i
 		}
 	}

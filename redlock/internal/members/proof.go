@@ -86,11 +86,11 @@ func (ms *Membership) votesBy(i int, text string) bool {
 	return v.Voting.Has(i) && v.markers[i] == text
 }
 
-// Patrol reads the markers regularly, and more often while locks are held, so that holders learn in
-// time that a quorum has forgotten them, even if nothing else is asked of the servers. It is called
-// whenever a lock is acquired, so it takes no mutex while there are many: a tick that sets hurried
-// asks for held locks afterwards, and so misses none whose holder saw the old value.
-func (ms *Membership) Patrol() {
+// CheckHealth reads the markers regularly, and more often while locks are held, so that holders
+// learn in time that a quorum has forgotten them, even if nothing else is asked of the servers. It
+// is called whenever a lock is acquired, so it takes no mutex while there are many: a tick that
+// sets hurried asks for held locks afterwards, and so misses none whose holder saw the old value.
+func (ms *Membership) CheckHealth() {
 	if ms.hurried.Load() {
 		return
 	}
@@ -98,33 +98,33 @@ func (ms *Membership) Patrol() {
 	defer ms.mu.Unlock()
 	switch {
 	case !ms.Proves() || ms.stopped:
-	case ms.patrols == nil:
-		ms.patrols = ms.clock.AfterFunc(patrolRest, ms.patrolTick)
+	case ms.checks == nil:
+		ms.checks = ms.clock.AfterFunc(checkRest, ms.checkTick)
 	case !ms.hurried.Load() && ms.observer.HoldsLocks():
 		ms.hurried.Store(true)
-		ms.patrols.Reset(patrolPause)
+		ms.checks.Reset(checkPause)
 	}
 }
 
-// patrolTick asks all nodes that vote by a marker for it.
-func (ms *Membership) patrolTick() {
+// checkTick asks all nodes that vote by a marker for it.
+func (ms *Membership) checkTick() {
 	ms.mu.Lock()
 	if ms.stopped {
 		ms.mu.Unlock()
 		return
 	}
-	pause := patrolRest
+	pause := checkRest
 	ms.hurried.Store(false)
 	if ms.observer.HoldsLocks() {
 		ms.hurried.Store(true)
-		pause = patrolPause
+		pause = checkPause
 	}
-	ms.patrols.Reset(pause)
+	ms.checks.Reset(pause)
 	ms.mu.Unlock()
 	v := ms.View()
 	for node := range v.Voting.Minus(v.proofless).Nodes() {
 		c := &markerCheck{membership: ms, node: node, request: wire.GetMarker()}
-		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(patrolPause), c
+		c.request.Deadline, c.request.Sink = ms.clock.Now().Add(checkPause), c
 		ms.do(ms.Nodes()[node], &c.request)
 	}
 }

@@ -77,7 +77,7 @@ func (ms *Membership) finish(ctx context.Context, before *record.Roster) {
 		return
 	}
 	ms.mu.Lock()
-	if ms.keeper.roster == before {
+	if ms.reconciler.roster == before {
 		ms.adoptLocked(told) // its other members can be found now
 	}
 	ms.mu.Unlock()
@@ -123,7 +123,7 @@ func (ms *Membership) formable(reports []core.Report, roster *record.Roster) cor
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	f := ms.clientLocked().Formable(reports, roster)
-	ms.keeper.missing = f.Missing
+	ms.reconciler.missing = f.Missing
 	return f
 }
 

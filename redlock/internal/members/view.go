@@ -17,11 +17,11 @@ import (
 func (ms *Membership) decideLocked() {
 	now := ms.clock.Now()
 	ms.findDuplicatesLocked()
-	ms.startCensusLocked()
+	ms.startConfirmationLocked()
 	allYoung := ms.allYoungLocked()
 	next := never
 	v := &View{markers: make([]string, len(ms.members)), hashes: make([]uint64, len(ms.members))}
-	ms.seatLocked(v)
+	ms.findMembersLocked(v)
 	for i := range ms.members {
 		n := &ms.members[i]
 		if next = min(next, n.retryAt); n.position.ends > now {
@@ -31,7 +31,7 @@ func (ms *Membership) decideLocked() {
 		switch {
 		case n.duplicate >= 0:
 			v.Duplicates.Add(i)
-		case v.Strangers.Has(i):
+		case v.NonMembers.Has(i):
 		case n.phase == phaseVoting:
 			if ms.countsLocked(i, v) {
 				v.Voting.Add(i)
@@ -46,31 +46,31 @@ func (ms *Membership) decideLocked() {
 			next = min(next, n.until)
 		}
 	}
-	next = min(next, ms.keeper.retryAt)
-	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), ms.keeper.conflict
+	next = min(next, ms.reconciler.retryAt)
+	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), ms.reconciler.conflict
 	ms.view.Store(v)
 	ms.wakeLocked()
 	ms.setTimerLocked(now, next)
 }
 
-// seatLocked determines who the members are: those of the roster, or if there is none all nodes of
-// the list.
-func (ms *Membership) seatLocked(v *View) {
-	v.Roster = ms.keeper.roster
+// findMembersLocked determines who the members are: those of the roster, or if there is none all
+// nodes of the list.
+func (ms *Membership) findMembersLocked(v *View) {
+	v.Roster = ms.reconciler.roster
 	if ms.provesNothingLocked() {
 		v.Roster = nil
 	}
 	if v.maxTTL = ms.maxTTLLocked(v.Roster); v.Roster == nil {
-		v.members, v.seats = quorum.All(ms.listed), ms.listed
+		v.members, v.size = quorum.All(ms.listed), ms.listed
 		return
 	}
-	v.seats = len(v.Roster.Members)
-	seated, c := make(map[string]int, v.seats), ms.clientLocked()
+	v.size = len(v.Roster.Members)
+	nodeOf, c := make(map[string]int, v.size), ms.clientLocked()
 	for i := range ms.members {
 		n := &ms.members[i]
-		if n.vacant() {
-			v.Strangers.Add(i)
-			v.Vacant.Add(i)
+		if n.free() {
+			v.NonMembers.Add(i)
+			v.Free.Add(i)
 			continue
 		}
 		if p := n.place; p.Cluster != "" {
@@ -81,22 +81,22 @@ func (ms *Membership) seatLocked(v *View) {
 		}
 		c.Nodes[i].ID = n.id
 		removed := ms.removedLocked(i, c)
-		switch other, taken := seated[n.id]; {
+		switch other, taken := nodeOf[n.id]; {
 		case n.duplicate >= 0:
 		case n.id == "" || v.Roster.Index(n.id) < 0:
-			if removed || n.stranger == n.text && n.text != "" || n.place.Version != (record.Version{}) {
-				v.Strangers.Add(i)
+			if removed || n.nonMember == n.text && n.text != "" || n.place.Version != (record.Version{}) {
+				v.NonMembers.Add(i)
 			}
 		case !taken:
 			v.members.Add(i)
-			seated[n.id] = i
+			nodeOf[n.id] = i
 		case ms.isToldLocked(n) && ms.isToldLocked(&ms.members[other]): // two say that they are it
 			v.members.Remove(other)
 		case ms.isToldLocked(&ms.members[other]):
 		case ms.isToldLocked(n), n.place.Cluster != "" && ms.members[other].place.Cluster == "": // the other one was it
 			v.members.Remove(other)
 			v.members.Add(i)
-			seated[n.id] = i
+			nodeOf[n.id] = i
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (ms *Membership) provesNothingLocked() bool {
 
 // nameLocked returns what stands for a node in the choice of coordinators.
 func (ms *Membership) nameLocked(i int) string {
-	if id := ms.members[i].id; ms.keeper.roster != nil && id != "" {
+	if id := ms.members[i].id; ms.reconciler.roster != nil && id != "" {
 		return id
 	}
 	if nodes := ms.Nodes(); i < len(nodes) { // otherwise it is being added
@@ -143,7 +143,7 @@ func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 		node = slices.IndexFunc(ms.members, is)
 	}
 	for i, n := range ms.Nodes() {
-		if node < 0 && n.Endpoint() == endpoint && !ms.members[i].vacant() {
+		if node < 0 && n.Endpoint() == endpoint && !ms.members[i].free() {
 			node = i
 		}
 	}
@@ -161,7 +161,7 @@ func (ms *Membership) List() []*pipeline.Node { return ms.Nodes()[:ms.listed] }
 
 // countsLocked reports whether the vote of a node that remembers counts.
 func (ms *Membership) countsLocked(i int, v *View) bool {
-	if ms.mode == Off || ms.keeper.byList {
+	if ms.mode == Off || ms.reconciler.byList {
 		return true
 	}
 	n := &ms.members[i]
@@ -169,7 +169,7 @@ func (ms *Membership) countsLocked(i int, v *View) bool {
 }
 
 // Need returns how many votes make a quorum.
-func (v *View) Need() int { return quorum.Need(v.seats) }
+func (v *View) Need() int { return quorum.Need(v.size) }
 
 // Permits reports whether a quorum votes and a lock may last for so long.
 func (v *View) Permits(life time.Duration) bool { return v.Enough && life <= v.maxTTL }
@@ -181,21 +181,21 @@ func (v *View) Members() quorum.NodeSet { return v.members }
 // its endpoint. Without a roster it is one of the endpoint.
 func (v *View) Hash(node int) uint64 { return v.hashes[node] }
 
-// Seats returns how many members there are.
-func (v *View) Seats() int { return v.seats }
+// Size returns how many members there are.
+func (v *View) Size() int { return v.size }
 
 // None returns the tally of no votes.
-func (v *View) None() quorum.Tally { return quorum.Tally{Nodes: v.seats} }
+func (v *View) None() quorum.Tally { return quorum.Tally{Nodes: v.size} }
 
 // Count returns the tally of a ballot. Asked are the nodes that the round asks: a member without
 // one has failed.
 func (v *View) Count(b *quorum.Ballot, asked quorum.NodeSet) quorum.Tally {
-	return b.Count(v.seats, v.members.And(asked), v.Voting)
+	return b.Count(v.size, v.members.And(asked), v.Voting)
 }
 
 // CountRelease is Count for a release. A server that was found listed twice is expected once.
 func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) quorum.Tally {
-	return b.CountRelease(v.seats, v.members.And(asked), v.Voting, expected.Minus(v.Duplicates))
+	return b.CountRelease(v.size, v.members.And(asked), v.Voting, expected.Minus(v.Duplicates))
 }
 
 // wakeLocked makes callers that wait for a quorum to vote check again.
@@ -222,7 +222,7 @@ func (ms *Membership) Undecided() <-chan struct{} {
 	if ms.stopped {
 		return nil
 	}
-	if ms.keeper.undecided() && ms.settlesLocked() {
+	if ms.reconciler.undecided() && ms.settlesLocked() {
 		return ms.changedLocked()
 	}
 	for i := range ms.members {
@@ -240,10 +240,10 @@ func (ms *Membership) undecidedLocked(i int, v *View) bool {
 	case !n.seen:
 		return ms.Nodes()[i].State() == pipeline.Connecting
 	case n.phase == phaseVoting && n.duplicate < 0:
-		return ms.keeper.undecided() && n.stranger != n.text && !v.Voting.Has(i)
+		return ms.reconciler.undecided() && n.nonMember != n.text && !v.Voting.Has(i)
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
-	case ms.census != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
+	case ms.confirmation != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
 		return true
 	default: // others may be making it active
 		return ms.mode == Auto && n.marker.State == record.MarkerNew && n.reads < quickReads
@@ -270,7 +270,7 @@ func (ms *Membership) tick() {
 	now, forgot := ms.clock.Now(), false
 	for i := range ms.members {
 		if n := &ms.members[i]; n.retryAt <= now {
-			if ms.census != nil { // the census asks, and then needs the node free of other requests
+			if ms.confirmation != nil { // a confirmation asks, and then needs the node free of other requests
 				n.retryAt = now.Add(n.pause.Next())
 				continue
 			}
@@ -352,7 +352,7 @@ func (ms *Membership) expelCopiesLocked() (forgot bool) {
 					n.until = ms.clock.Now().Add(ms.quarantineLocked())
 					continue
 				}
-				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.clientLocked().Claim(j, ms.keeper.roster)), nil)
+				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.clientLocked().Claim(j, ms.reconciler.roster)), nil)
 			}
 		}
 	}
@@ -392,7 +392,7 @@ func (ms *Membership) LongestTTL() time.Duration {
 }
 
 func (ms *Membership) longestLocked() time.Duration {
-	if r := ms.keeper.roster; r != nil {
+	if r := ms.reconciler.roster; r != nil {
 		return r.Longest()
 	}
 	return ms.maxTTL
@@ -411,7 +411,7 @@ func (ms *Membership) maxTTLLocked(r *record.Roster) time.Duration {
 	switch {
 	case r == nil:
 		return time.Duration(math.MaxInt64)
-	case ms.keeper.settled == r.Version:
+	case ms.reconciler.settled == r.Version:
 		return r.MaxTTL
 	default:
 		return min(r.MaxTTL, r.Earlier)

@@ -30,11 +30,11 @@ func (ms *Membership) whyLocked(i int) error {
 	n := &ms.members[i]
 	now := ms.clock.Now()
 	switch {
-	case n.vacant() && n.position.of == "":
+	case n.free() && n.position.of == "":
 		return fmt.Errorf("%w: it was not added", ErrNotMember)
-	case n.vacant():
+	case n.free():
 		return fmt.Errorf("%w: it was removed", ErrNotMember)
-	case ms.keeper.conflict != nil && n.phase == phaseVoting: // also of ours
+	case ms.reconciler.conflict != nil && n.phase == phaseVoting: // also of ours
 		return ms.whyNoMemberLocked(i)
 	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
@@ -58,7 +58,7 @@ func (ms *Membership) whyLocked(i int) error {
 		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.State == record.MarkerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
-	case n.marker.IsNew() && ms.keeper.roster != nil && ms.clientLocked().IndexOf(i, ms.keeper.roster) < 0:
+	case n.marker.IsNew() && ms.reconciler.roster != nil && ms.clientLocked().IndexOf(i, ms.reconciler.roster) < 0:
 		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
 	case n.marker.IsNew():
 		return fmt.Errorf("%w%s", pipeline.ErrQuarantined, ms.whyNewLocked(n.left(now)))
@@ -89,7 +89,7 @@ func (ms *Membership) whyNewLocked(left time.Duration) string {
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case n.vacant():
+		case n.free():
 		case !n.seen || n.duplicate >= 0 || ms.Nodes()[i].State() != pipeline.Up:
 			missing = append(missing, ms.Nodes()[i].Endpoint())
 		case !n.marker.IsNew() || n.known != "":
@@ -177,7 +177,7 @@ func (ms *Membership) Conflict() error { return ms.View().Conflict }
 // whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a
 // member of the roster.
 func (ms *Membership) whyNoMemberLocked(i int) error {
-	k, n := &ms.keeper, &ms.members[i]
+	k, n := &ms.reconciler, &ms.members[i]
 	switch p := n.place; {
 	case k.conflict != nil:
 		return fmt.Errorf("%w: %w", ErrOtherCluster, k.conflict)
@@ -199,7 +199,7 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.Cluster, ms.unlistedLocked(p.Cluster))
 	case k.roster == nil && n.forbids:
 		return fmt.Errorf("%w: the user may not read or write %s there, without which it becomes no member of a new cluster", pipeline.ErrQuarantined, pipeline.RegisterKey)
-	case k.roster == nil && k.short != nil && p.Cluster == "" && n.stranger == n.text:
+	case k.roster == nil && k.short != nil && p.Cluster == "" && n.nonMember == n.text:
 		return fmt.Errorf("%w: it is new, and the list also has a master of cluster %s: leave out those of one", pipeline.ErrQuarantined, k.short.Cluster)
 	case k.roster == nil && len(ms.awayLocked()) > 0:
 		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(ms.awayLocked(), " and "))
@@ -220,11 +220,11 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	}
 }
 
-// awayLocked returns the masters of the list without which no cluster can be formed: as the keeper
-// found it, or if it has not yet, those that are not there.
+// awayLocked returns the masters of the list without which no cluster can be formed: as the
+// reconciler found it, or if it has not yet, those that are not there.
 func (ms *Membership) awayLocked() (missing []string) {
-	if len(ms.keeper.missing) > 0 {
-		return ms.keeper.missing
+	if len(ms.reconciler.missing) > 0 {
+		return ms.reconciler.missing
 	}
 	for _, node := range ms.Nodes()[:ms.listed] {
 		if node.State() != pipeline.Up {
@@ -236,7 +236,7 @@ func (ms *Membership) awayLocked() (missing []string) {
 
 // unlistedLocked names the members that are not in the list, as far as one of them tells.
 func (ms *Membership) unlistedLocked(cluster string) string {
-	short := ms.keeper.short
+	short := ms.reconciler.short
 	if short == nil || short.Cluster != cluster {
 		return ""
 	}

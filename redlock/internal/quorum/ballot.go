@@ -37,20 +37,20 @@ func (b *Ballot) In() NodeSet { return b.Granted | b.Refused | b.Failed }
 
 // Count returns the tally of the votes of this many members of a cluster. Members has the nodes of
 // those that are asked; the others have failed, and so have those outside voting that answered.
-func (b *Ballot) Count(seats int, members, voting NodeSet) Tally {
+func (b *Ballot) Count(size int, members, voting NodeSet) Tally {
 	voting = voting.And(members)
 	return Tally{
-		Nodes:   seats,
+		Nodes:   size,
 		Granted: b.Granted.And(voting).Len(),
 		Refused: b.Refused.And(voting).Len(),
-		Failed:  b.Failed.Or(b.Granted.Or(b.Refused).Minus(voting)).And(members).Len() + seats - members.Len(),
+		Failed:  b.Failed.Or(b.Granted.Or(b.Refused).Minus(voting)).And(members).Len() + size - members.Len(),
 	}
 }
 
 // CountRelease is Count for a release; expected are the nodes that have, or may have, what it
 // releases.
-func (b *Ballot) CountRelease(seats int, members, voting, expected NodeSet) Tally {
-	t := b.Count(seats, members, voting)
+func (b *Ballot) CountRelease(size int, members, voting, expected NodeSet) Tally {
+	t := b.Count(size, members, voting)
 	t.Expected = expected.Len()
 	t.Absent = b.Refused.Minus(expected).And(voting).Len()
 	return t

@@ -218,8 +218,8 @@ func unasked(view *members.View, node int, keep quorum.NodeSet) error {
 	switch {
 	case view.Duplicates.Has(node) && !keep.Has(node): // it may have been asked before that was known
 		return errDuplicate
-	case view.Strangers.Has(node) && (!keep.Has(node) || view.Vacant.Has(node)):
-		return errStranger
+	case view.NonMembers.Has(node) && (!keep.Has(node) || view.Free.Has(node)):
+		return errNonMember
 	default:
 		return nil
 	}
@@ -227,7 +227,7 @@ func unasked(view *members.View, node int, keep quorum.NodeSet) error {
 
 var (
 	errDuplicate = &pipeline.CallError{Fate: pipeline.Unsent, Err: fmt.Errorf("%w: the same server as another node", pipeline.ErrRefused)}
-	errStranger  = &pipeline.CallError{Fate: pipeline.Unsent, Err: members.ErrNotMember}
+	errNonMember = &pipeline.CallError{Fate: pipeline.Unsent, Err: members.ErrNotMember}
 )
 
 // Proven counts a node's vote, if the node proved that it remembers. It implements pipeline.Prover.

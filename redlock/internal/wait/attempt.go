@@ -215,7 +215,7 @@ func (s *attempt) askAgain(ctx context.Context, last *wire.WaitReply) (r *round.
 	if last.Holder == wire.HolderReaders {
 		s.a.Announce(s.target, s.all().Minus(quorum.Only(s.coordinator)))
 	}
-	if last.Holder != wire.HolderForeign && !s.outlived(last.Left) || s.members.View().Seats() == 1 {
+	if last.Holder != wire.HolderForeign && !s.outlived(last.Left) || s.members.View().Size() == 1 {
 		r, answer = s.ask(ctx)
 		return r, answer, s.judge(r, answer != nil)
 	}

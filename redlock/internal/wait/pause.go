@@ -151,7 +151,7 @@ func (w *waiter) placeOfOthers() string {
 	switch {
 	case w.seesOthers():
 		return "others"
-	case view.Need() == view.Seats():
+	case view.Need() == view.Size():
 		return "anyone"
 	default:
 		return ""

@@ -58,7 +58,7 @@ const MaxOvertaken = 2
 // could be handed a quorum of votes. (Without messages it would keep its votes from waiters that
 // could use them.) For a set of names a place would be for one of them only.
 func (w *waiter) wantsPlaces() bool {
-	return w.overtaken >= MaxOvertaken && len(w.names) == 1 && w.slots == 0 && w.members.View().Seats() > 1 && w.Coordinators.QuorumIsUp() &&
+	return w.overtaken >= MaxOvertaken && len(w.names) == 1 && w.slots == 0 && w.members.View().Size() > 1 && w.Coordinators.QuorumIsUp() &&
 		!w.seesOthers()
 }
 

@@ -158,9 +158,9 @@ func (c *Client) Unlearned(roster *record.Roster, b Ballot, reports []Report) (a
 	return as
 }
 
-// Telling tells a master a version that was chosen, until a time by its clock; 0 for any. To be told
-// ends what it promised and accepted. A new member has joined and granted nothing, so it votes at
-// once.
+// Telling tells a master a version that was chosen, until a time by its clock; 0 for any. To be
+// told ends what it promised and accepted. A new member has joined and granted nothing, so it votes
+// at once.
 func Telling(r *Report, roster *record.Roster, latest int64) Change {
 	m, p := r.Marker, r.Place
 	m.State, m.MaxTTL = record.MarkerActive, Quarantine(roster.Longest()).Milliseconds()

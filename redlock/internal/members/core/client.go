@@ -18,7 +18,7 @@ type Client struct {
 type Node struct {
 	Listed    bool     // it is one of the client's list
 	Duplicate bool     // it is the same server as an earlier node
-	Vacant    bool     // its connection was ended, because its master was removed, or not added
+	Free      bool     // its connection was ended, because its master was removed, or not added
 	Met       bool     // it has connected
 	Up        bool     // it is connected
 	Of        string   // the member that its master was last; empty if it never was one

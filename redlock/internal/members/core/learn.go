@@ -201,7 +201,7 @@ func (c *Client) unheard(reports []Report, roster *record.Roster) (n int) {
 		return n
 	}
 	for i, node := range c.Nodes {
-		if node.Listed && !node.Duplicate && !node.Vacant && !slices.ContainsFunc(reports, func(r Report) bool { return r.Node == i }) {
+		if node.Listed && !node.Duplicate && !node.Free && !slices.ContainsFunc(reports, func(r Report) bool { return r.Node == i }) {
 			n++
 		}
 	}

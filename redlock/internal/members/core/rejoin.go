@@ -9,7 +9,7 @@ import (
 
 // nextLife returns the place of a member that begins another life.
 func (c *Client) nextLife(roster *record.Roster, id string) record.Place {
-	life := c.Lives[record.Seat{Cluster: roster.Cluster, Member: id}].Number + 1
+	life := c.Lives[record.MemberID{Cluster: roster.Cluster, Member: id}].Number + 1
 	return record.Place{Cluster: roster.Cluster, Member: id, Life: life}
 }
 
@@ -40,7 +40,8 @@ func (c *Client) LetWait(r *Report, roster *record.Roster, id string) wire.Swap 
 
 // LetTornWait has a master wait that has lost a part of its keys. A quarantine is safe whatever was
 // lost: so is what follows it, as for any master that forgot. A client that knows the cluster, by a
-// roster, begins another life of the member; otherwise that is done when somebody does (Lives.Doubt).
+// roster, begins another life of the member; otherwise that is done when somebody does
+// (Lives.Doubt).
 func (c *Client) LetTornWait(r *Report, roster *record.Roster, longest time.Duration) wire.Swap {
 	if roster != nil && roster.Cluster == r.Place.Cluster && roster.Index(r.Place.Member) >= 0 {
 		return c.LetWait(r, roster, r.Place.Member)

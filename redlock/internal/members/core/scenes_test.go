@@ -178,7 +178,7 @@ func (s *scene) forgot(words []string) {
 func (s *scene) livedAs(words []string) {
 	lives, err := strconv.ParseInt(words[2], 10, 64)
 	require.NoError(s.t, err)
-	s.client.Lives[record.Seat{Cluster: "C", Member: words[1]}] = record.Version{Number: lives}
+	s.client.Lives[record.MemberID{Cluster: "C", Member: words[1]}] = record.Version{Number: lives}
 }
 
 // memberOf compares which member a master is of a version.

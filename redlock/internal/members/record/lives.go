@@ -9,10 +9,10 @@ import "strings"
 // comes back by an import, is found out by any majority: one of the others in it was shown a later
 // life, and says so in the proof behind its vote. (Explore with Revivals, in
 // internal/proof/search/members.)
-type Lives map[Seat]Version
+type Lives map[MemberID]Version
 
-// Seat is a member of a cluster.
-type Seat struct{ Cluster, Member string }
+// MemberID is a member of a cluster.
+type MemberID struct{ Cluster, Member string }
 
 // lifeName is how many letters of an incarnation tell two lives of one number apart.
 const lifeName = 6
@@ -29,24 +29,24 @@ func (l Lives) Meet(m Marker, p Place) {
 		return
 	}
 	if p.Life > 0 {
-		l.see(Seat{p.Cluster, p.Member}, m.Life(p))
+		l.see(MemberID{p.Cluster, p.Member}, m.Life(p))
 	}
 	for word := range strings.SplitSeq(p.Lives, ",") {
 		at := strings.LastIndex(word, ":") // the only one in an ID of ours
 		if life, ok := parseVersion(word[at+1:]); ok && life.Number > 0 && at > 0 {
-			l.see(Seat{p.Cluster, word[:at]}, life)
+			l.see(MemberID{p.Cluster, word[:at]}, life)
 		}
 	}
 }
 
-func (l Lives) see(s Seat, life Version) {
+func (l Lives) see(s MemberID, life Version) {
 	if life.Above(l[s]) {
 		l[s] = life
 	}
 }
 
 // Over reports whether a marker is of a life that is over.
-func (l Lives) Over(m Marker, p Place) bool { return l[Seat{p.Cluster, p.Member}].Above(m.Life(p)) }
+func (l Lives) Over(m Marker, p Place) bool { return l[MemberID{p.Cluster, p.Member}].Above(m.Life(p)) }
 
 // Doubt reports whether a master must wait anew: who let it wait did not know which life of which
 // member that begins, or it no longer waits, and its life is over.
@@ -58,7 +58,7 @@ func (l Lives) Doubt(m Marker, p Place) bool {
 func (l Lives) Of(roster *Roster, member string) string {
 	var words []string
 	for _, p := range roster.Members {
-		if life, found := l[Seat{roster.Cluster, p.ID}]; found && p.ID != member {
+		if life, found := l[MemberID{roster.Cluster, p.ID}]; found && p.ID != member {
 			words = append(words, p.ID+":"+life.String())
 		}
 	}

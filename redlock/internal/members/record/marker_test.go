@@ -87,9 +87,9 @@ func TestAPlaceIsReadAsItWasWritten(t *testing.T) {
 		roster, known := &Roster{Cluster: p.Cluster}, Lives{}
 		for id, life := range rapid.MapOf(word, rapid.Int64Range(1, 9)).Draw(t, "others") {
 			roster.Members = append(roster.Members, Peer{ID: id})
-			known[Seat{p.Cluster, id}] = Version{life, "ABCDEF"}
+			known[MemberID{p.Cluster, id}] = Version{life, "ABCDEF"}
 		}
-		delete(known, Seat{p.Cluster, p.Member})
+		delete(known, MemberID{p.Cluster, p.Member})
 		p.Lives = known.Of(roster, p.Member)
 		m := Marker{Incarnation: "UVWXYZ12", Words: "other=1"}.At(p)
 		assert.Equal(t, p, m.Place())
@@ -97,7 +97,7 @@ func TestAPlaceIsReadAsItWasWritten(t *testing.T) {
 		read := Lives{}
 		read.Meet(m, m.Place())
 		if p.Life > 0 {
-			known[Seat{p.Cluster, p.Member}] = Version{p.Life, "UVWXYZ"}
+			known[MemberID{p.Cluster, p.Member}] = Version{p.Life, "UVWXYZ"}
 		}
 		assert.Equal(t, known, read)
 		assert.Equal(t, Marker{Words: "other=1"}, Marker{Words: m.Words}.At(Place{}))

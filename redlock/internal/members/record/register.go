@@ -7,7 +7,7 @@ import (
 
 // Place is what a marker says of its server's place in a cluster, in words behind the others:
 //
-//	cluster=C member=ID joined=T              it may become the member of a version, see core/form.go
+//	cluster=C member=ID joined=T              it may become a member of a version (core/form.go)
 //	cluster=C member=ID version=V joined=T    the same, of the first version
 //	cluster=C member=ID version=V             it was told version V as chosen
 //	cluster=C member=ID                       it forgot what it was told

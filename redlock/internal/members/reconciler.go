@@ -13,11 +13,11 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// keeper looks after the cluster: it finds out which masters are its members, and does what any
+// reconciler looks after the cluster: it finds out which masters are its members, and does what any
 // client may do for it. It forms a new one, tells masters that are behind, lets those rejoin that
 // forgot, and finishes changes that were begun. It runs while something is left to do, which a
 // marker shows that does not name the roster that we count by.
-type keeper struct {
+type reconciler struct {
 	roster   *record.Roster // by which votes count; nil while none is known
 	conflict error          // why none is: masters of two clusters
 	rival    string         // why none is yet: another cluster may count as well, or be meant
@@ -37,9 +37,9 @@ type keeper struct {
 // finishAfter is how long a proposer has for telling the members before others finish its change.
 const finishAfter = 100 * time.Millisecond
 
-// keepLocked starts the keeper if there is something to do.
-func (ms *Membership) keepLocked() {
-	k := &ms.keeper
+// reconcileLocked starts the reconciler if there is something to do.
+func (ms *Membership) reconcileLocked() {
+	k := &ms.reconciler
 	if k.running || ms.stopped || ms.clock.Now() < k.retryAt && !ms.stirred && ms.endingLocked().Empty() {
 		return
 	}
@@ -56,19 +56,19 @@ func (ms *Membership) keepLocked() {
 	k.stop = stop
 	ms.work.Go(func() {
 		defer stop()
-		ms.keep(ctx)
+		ms.reconcile(ctx)
 	})
 }
 
-// undecided reports whether the keeper will know more in a moment: another client may be forming
-// the cluster, or telling its members.
-func (k *keeper) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
+// undecided reports whether the reconciler will know more in a moment: another client may be
+// forming the cluster, or telling its members.
+func (k *reconciler) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
 
 // unsettledLocked reports whether the marker of a master that is not down names another version
 // than the roster, so that somebody has something to learn, or a member has no node, or a node that
 // is no member's may be closed, or masters of two clusters have kept us from granting anything.
 func (ms *Membership) unsettledLocked() bool {
-	k := &ms.keeper
+	k := &ms.reconciler
 	if ms.mode == Off {
 		return false
 	}
@@ -76,7 +76,7 @@ func (ms *Membership) unsettledLocked() bool {
 	for i := range ms.members {
 		n := &ms.members[i]
 		switch {
-		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isStrangeLocked(i, c):
+		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isNonMemberLocked(i, c):
 			continue
 		case k.roster != nil && n.place.MayBeOf(k.roster) && ms.lives.Doubt(n.marker, n.place) && c.IndexOf(i, k.roster) >= 0:
 			return true
@@ -90,19 +90,19 @@ func (ms *Membership) unsettledLocked() bool {
 			return true
 		}
 	}
-	peers, vacant := ms.missingLocked()
-	return k.conflict != nil || ms.settlesLocked() || len(vacant) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
+	peers, free := ms.missingLocked()
+	return k.conflict != nil || ms.settlesLocked() || len(free) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
 }
 
-// keep is the keeper's goroutine. It ends when ctx does: what it had begun, others finish or set
-// back, as they do when a process dies.
-func (ms *Membership) keep(ctx context.Context) {
+// reconcile is the reconciler's goroutine. It ends when ctx does: what it had begun, others finish
+// or set back, as they do when a process dies.
+func (ms *Membership) reconcile(ctx context.Context) {
 	reports := ms.survey(ctx, ms.learn)
 	if ctx.Err() != nil {
 		return
 	}
 	ms.mu.Lock()
-	k := &ms.keeper
+	k := &ms.reconciler
 	ms.concedeLocked(reports)
 	roster, idle := k.roster, k.byList || k.conflict != nil
 	c := ms.clientLocked()
@@ -125,7 +125,7 @@ func (ms *Membership) keep(ctx context.Context) {
 	default:
 		ms.tend(ctx, roster, reports)
 	}
-	ms.vacate()
+	ms.freePositions()
 	ms.mu.Lock()
 	k.running = false
 	if ms.unsettledLocked() {
@@ -222,7 +222,7 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]cor
 		return reports
 	}
 	ms.mu.Lock()
-	ms.keeper.byList = ms.cluster == "" && ms.keeper.roster == nil && ms.forbiddenLocked() >= quorum.Need(ms.listed)
+	ms.reconciler.byList = ms.cluster == "" && ms.reconciler.roster == nil && ms.forbiddenLocked() >= quorum.Need(ms.listed)
 	ms.mu.Unlock()
 	slices.SortFunc(reports, func(a, b core.Report) int { return a.Node - b.Node })
 	return reports
@@ -285,7 +285,7 @@ func (ms *Membership) concedeLocked(reports []core.Report) {
 
 // believeLocked takes what the reports make of what we believe.
 func (ms *Membership) believeLocked(step func(*core.Client, core.Belief, []core.Report) core.Belief, reports []core.Report) {
-	k := &ms.keeper
+	k := &ms.reconciler
 	b := step(ms.clientLocked(), core.Belief{Roster: k.roster, Conflict: k.conflict, Rival: k.rival, Few: k.few}, reports)
 	if b.Roster != k.roster {
 		ms.adoptLocked(b.Roster)
@@ -295,13 +295,13 @@ func (ms *Membership) believeLocked(step func(*core.Client, core.Belief, []core.
 
 // adoptLocked makes votes count by a roster from now on.
 func (ms *Membership) adoptLocked(r *record.Roster) {
-	k := &ms.keeper
+	k := &ms.reconciler
 	another := k.roster != nil && k.roster.Cluster != r.Cluster
 	k.roster, k.conflict, k.newer = r, nil, 0
 	ms.stirred = true
 	for i := range ms.members {
 		n := &ms.members[i]
-		if n.stranger, n.position.ends = "", never; another {
+		if n.nonMember, n.position.ends = "", never; another {
 			n.position.of = "" // from that one, nobody was removed
 		}
 	}
@@ -339,42 +339,42 @@ func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports [
 	}
 	if !ahead {
 		ms.mu.Lock()
-		ms.keeper.newer = 0
+		ms.reconciler.newer = 0
 		ms.mu.Unlock()
 	}
 }
 
 // needOf returns what a master needs, and notes when there is nothing to do for one that is no
-// member. One that was found strange is judged anew.
+// member. One that was found to be no member is judged anew.
 func (ms *Membership) needOf(r *core.Report, care core.Care) (need core.Need, id string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	care.Mine = ms.keeper.roster == care.Roster
+	care.Mine = ms.reconciler.roster == care.Roster
 	c, n := ms.clientLocked(), &ms.members[r.Node]
 	need, id = c.NeedOf(r, care)
 	switch need {
 	case core.Leave:
-		n.stranger, n.seat = r.Text, c.IndexOf(r.Node, care.Roster)
+		n.nonMember, n.index = r.Text, c.IndexOf(r.Node, care.Roster)
 	case core.Wait, core.Rejoin:
-		n.stranger = ""
+		n.nonMember = ""
 	case core.Nothing, core.Show, core.Tell, core.Ahead, core.Finish:
 	}
 	return need, id
 }
 
-// isStrangeLocked reports whether there is nothing to do for a master, as was found by what it says
-// and by the member that it is without that. The latter changes when it turns out to answer at
+// isNonMemberLocked reports whether there is nothing to do for a master, as was found by what it
+// says and by the member that it is without that. The latter changes when it turns out to answer at
 // another endpoint, too.
-func (ms *Membership) isStrangeLocked(i int, c *core.Client) bool {
-	n, roster := &ms.members[i], ms.keeper.roster
-	return n.stranger == n.text && (n.text == "" || roster == nil || n.seat == c.IndexOf(i, roster))
+func (ms *Membership) isNonMemberLocked(i int, c *core.Client) bool {
+	n, roster := &ms.members[i], ms.reconciler.roster
+	return n.nonMember == n.text && (n.text == "" || roster == nil || n.index == c.IndexOf(i, roster))
 }
 
 // finishes reports whether a change that is under way was left to who began it for long enough.
 func (ms *Membership) finishes() bool {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	k, now := &ms.keeper, ms.clock.Now()
+	k, now := &ms.reconciler, ms.clock.Now()
 	if k.newer == 0 {
 		k.newer = now
 	}
@@ -383,7 +383,7 @@ func (ms *Membership) finishes() bool {
 
 // settleLocked finds out whether all members were told the roster.
 func (ms *Membership) settleLocked(reports []core.Report) {
-	k := &ms.keeper
+	k := &ms.reconciler
 	if r := k.roster; r != nil && k.settled != r.Version && ms.clientLocked().AllKnow(r, reports, ms.clock.Now()) {
 		k.settled = r.Version
 	}
@@ -392,8 +392,8 @@ func (ms *Membership) settleLocked(reports []core.Report) {
 // settlesLocked reports whether the members should be asked, because each seems to have been told
 // the roster by now, and a longer MaxTTL waits for that.
 func (ms *Membership) settlesLocked() bool {
-	r := ms.keeper.roster
-	if r == nil || ms.keeper.settled == r.Version || r.MaxTTL <= r.Earlier {
+	r := ms.reconciler.roster
+	if r == nil || ms.reconciler.settled == r.Version || r.MaxTTL <= r.Earlier {
 		return false
 	}
 	nodes := ms.Nodes()
