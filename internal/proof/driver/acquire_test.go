@@ -173,12 +173,12 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	decided := is(err, redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNoValidity)
 	a.promise("errors of acquiring", decided || is(err, redlock.ErrClosed, redlock.ErrInvalid) || ctx.Err() != nil && is(err, ctx.Err()),
 		"%s: %s: %v", a.who, q.call, err)
-	a.promise("ErrInvalid", !is(err, redlock.ErrInvalid), "%s: %s %v: %v, and all was valid", a.who, q.call, q.names, err)
+	a.promise("ErrInvalid", !is(err, redlock.ErrInvalid) || a.plan.lists, "%s: %s %v: %v, and all was valid", a.who, q.call, q.names, err)
 	if decided {
 		a.promise("a QuorumError", errors.As(err, &votes) && votes.Op == "acquire", "%s: %s: %v is no QuorumError of acquire", a.who, q.call, err)
 	}
 	if q.waits {
-		a.promise("waiting until ctx ends", ctx.over(a.clock.Now()) && is(err, ctx.Err()) || life.closed.Load(), "%s: %s ended early: %v", a.who, q.call, err)
+		a.promise("waiting until ctx ends", ctx.over(a.clock.Now()) && is(err, ctx.Err()) || life.closed.Load() || a.strange(err), "%s: %s ended early: %v", a.who, q.call, err)
 	}
 	a.reachIf("a wait that Close ended", q.waits && is(err, redlock.ErrClosed))
 	a.reachIf("a minimum hold that refused", is(err, redlock.ErrTaken) && strings.HasPrefix(q.names[0], "kept"))
@@ -217,6 +217,10 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.promise("Shared", lock.Shared() == q.shared, "%s: %s: Shared is %t", a.who, q.call, lock.Shared())
 	a.promise("Fence with fencing only", (lock.Fence() != 0) == q.asked.fencing && lock.Fence() < 1<<53, "%s: %s: token %d", a.who, q.call, lock.Fence())
 	a.promise("validity below the TTL", left <= ttl-life.client.plan.allowance(ttl), "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
+	if off := a.offTime(lock.Fence()); a.plan.masters > 2 && q.asked.fencing {
+		// A counter that others overwrote begins a minute ahead.
+		a.promise("tokens are near the time", off < 90*time.Second, "%s: %s: token %d is off by %v", a.who, q.call, lock.Fence(), off)
+	}
 	if q.asked.maxHold > 0 {
 		a.promise("the longest hold", left <= q.asked.maxHold, "%s: %s: %v left, it may be held for %v", a.who, q.call, left, q.asked.maxHold)
 	}
@@ -242,6 +246,11 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.watchers.Go(h.watch)
 	a.strays(h)
 	return h
+}
+
+// offTime returns how far a token is off the time.
+func (r *run) offTime(token int64) time.Duration {
+	return time.UnixMicro(token).Sub(r.clock.Wall()).Abs()
 }
 
 // strays looks whether a lock of one of several names has left something at the others.

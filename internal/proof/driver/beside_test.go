@@ -43,7 +43,7 @@ func spoilt(key string) bool {
 // spoils writes at one master into keys beside those of locks. No script may fail on them, and
 // nobody may take them for more than they are. A spoilt counter of tokens needs the other masters.
 func spoils(r *run, rng *rand.Rand) {
-	if r.plan.forgets || r.plan.changes {
+	if r.plan.forgets || r.plan.unsettled() {
 		return
 	}
 	m := r.masters[rng.IntN(r.plan.masters)]

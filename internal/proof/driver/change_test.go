@@ -11,6 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+const operator = "an operator changes members"
+
 // spares are masters that are no members at first, where an operator changes members.
 const spares = 1
 
@@ -18,6 +20,9 @@ const spares = 1
 func (p *plan) size() (masters, members int) {
 	if p.changes {
 		return p.masters + spares, 0
+	}
+	if p.lists {
+		return p.masters, 0
 	}
 	return p.masters, p.masters
 }
@@ -32,7 +37,7 @@ func changes(r *run, rng *rand.Rand) {
 		a.inTime("a change ends with its context", what, began, 0, ctx)
 		if err != nil {
 			a.sound(what, err, ctx, life)
-			a.promise("errors of a change", is(err, redlock.ErrNoQuorum, redlock.ErrNotMember, redlock.ErrInvalid, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()),
+			a.promise("errors of a change", is(err, redlock.ErrNoQuorum, redlock.ErrNotMember, redlock.ErrInvalid, redlock.ErrClosed, redlock.ErrOtherCluster) || ctx.Err() != nil && is(err, ctx.Err()),
 				"%s: %v", what, err)
 		}
 		ctx.cancel()
@@ -62,9 +67,12 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 		what, err = "Remove "+id, cluster.Remove(ctx, id)
 		after, failed := cluster.Members(ctx)
 		gone := !slices.ContainsFunc(after.Members, func(m admin.Member) bool { return m.ID == id })
-		a.promise("Remove removes", err != nil || failed != nil || gone, "%s: nil, and it is a member: %+v", what, after)
+		a.promise("Remove removes", err != nil || failed != nil || gone || a.plan.count(operator) > 1, "%s: nil, and it is a member: %+v", what, after)
 	default:
 		what, err = "SetMaxTTL", cluster.SetMaxTTL(ctx, a.plan.maxTTL)
+	}
+	if after, failed := cluster.Members(ctx); err == nil && failed == nil && len(after.Members) != len(before.Members) {
+		a.changed.Add(1)
 	}
 	a.reachIf("a change of members", err == nil && what != "SetMaxTTL")
 	a.reachIf("a change that its context ended", err != nil && ctx.Err() != nil)
@@ -82,6 +90,7 @@ func (r *run) changeable() {
 	cluster := admin.Of(r.clients[0].current().locker).Cluster().Progress(func(why string, _ time.Duration) { waits = why })
 	err := cluster.SetMaxTTL(ctx, r.plan.maxTTL)
 	r.promise("a change in calm times", err == nil || r.outlived(err), "SetMaxTTL: %v; it waits: %s", err, waits)
+	r.logs(ctx)
 	time.Sleep(2 * time.Second)
 	versions := make(map[int64]bool)
 	for _, c := range r.clients {
@@ -93,4 +102,17 @@ func (r *run) changeable() {
 		versions[m.Version] = true
 	}
 	r.promise("all agree about the members", len(versions) == 1 || ctx.Err() != nil, "versions: %v", versions)
+}
+
+// logs looks whether the log has what one operator changed, where nothing kept it from writing.
+func (r *run) logs(ctx context.Context) {
+	entries, err := admin.Of(r.clients[0].current().locker).Log(ctx)
+	told := int64(0)
+	for _, e := range entries {
+		if e.Kind == "added" || e.Kind == "removed" {
+			told++
+		}
+	}
+	r.promise("the log tells of changes", err != nil || told >= r.changed.Load() || len(r.plan.faults) > 0 || r.plan.count(operator) > 1,
+		"%d changes, and the log has %d: %+v", r.changed.Load(), told, entries)
 }

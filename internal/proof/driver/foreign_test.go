@@ -15,7 +15,7 @@ const compareAndDelete = `if redis.call("GET", KEYS[1]) == ARGV[1] then return r
 // foreign takes names as other libraries do: they set a key at one master after the other, try
 // again a little later, and tell nobody when they release it.
 func foreign(r *run, rng *rand.Rand) {
-	if r.plan.forgets || r.plan.changes {
+	if r.plan.forgets || r.plan.unsettled() {
 		return // which such a client would have to know of
 	}
 	for i := 0; r.goesOn(); i++ {

@@ -169,7 +169,7 @@ var handling = []*act{
 // that nobody ever used, although the release may still be on its way to a minority.
 func relocks(a *actor) {
 	name := a.fresh()
-	if len(a.plan.faults) > 0 || a.plan.changes {
+	if len(a.plan.faults) > 0 || a.plan.unsettled() {
 		name = "re" + name
 	}
 	for range 5 {
@@ -249,7 +249,7 @@ func (a *actor) looks(h *handle) {
 	if err == nil {
 		a.promise("Err says what Remaining does", left > 0 || h.lock.Remaining() <= 0, "%v: Err is nil, and %v are left", h.hold, left)
 	}
-	if !a.world.look || left <= 0 || h.lock.Shared() || h.wild() || a.plan.forgets || a.plan.changes || h.hold.Late {
+	if !a.world.look || left <= 0 || h.lock.Shared() || h.wild() || a.plan.forgets || a.plan.unsettled() || h.hold.Late {
 		return
 	}
 	for _, name := range h.hold.Names {
@@ -303,7 +303,7 @@ func (a *actor) unlock(h *handle) {
 		"%s: Unlock: %v", a.who, err)
 	a.promise("Unlock ends the lock", h.lock.Err() != nil && h.lock.Remaining() <= 0, "%v: after Unlock, Err is %v and %v are left", h.hold, h.lock.Err(), h.lock.Remaining())
 	a.promise("a lost lock stays lost", !is(before, redlock.ErrLost) || is(err, redlock.ErrLost), "%v was lost (%v), and Unlock returned %v", h.hold, before, err)
-	if a.plan.steady() && a.look && before == nil && !again && !h.wild() && began < h.hold.Since.Add(h.ttl/3) && !h.extended.Load() {
+	if a.plan.steady() && a.look && before == nil && !again && !h.wild() && !h.taken.Load() && began < h.hold.Since.Add(h.ttl/3) && !h.extended.Load() {
 		a.promise("Unlock in calm times", !is(err, redlock.ErrNoQuorum), "%v: Unlock: %v", h.hold, err)
 	}
 	a.reachIf("a release that was not confirmed", is(err, redlock.ErrNoQuorum))
@@ -325,7 +325,7 @@ func (a *actor) unlock(h *handle) {
 
 // released looks at the masters after a release that a quorum confirmed.
 func (a *actor) released(h *handle) {
-	if !a.world.look || a.plan.changes || h.request.asked.minHold > 0 || h.lock.Shared() {
+	if !a.world.look || a.plan.unsettled() || h.request.asked.minHold > 0 || h.lock.Shared() {
 		return
 	}
 	for _, name := range h.hold.Names {

@@ -17,6 +17,7 @@ var operating = []*act{
 	{"Stats", 1, counts},
 	{"Ready", 1, readies},
 	{"ForceUnlock", 2, forces},
+	{"ForceUnlock of what was seen", 1, forcesSeen},
 	{"Adopt", 3, adopts},
 	{"UnlockAll", 1, unlocksAll},
 	{"Close", 1, func(a *actor) {
@@ -34,7 +35,7 @@ func inspects(a *actor) {
 	a.inTime("inspecting in time", "Inspect", began, nodeTimeout(life.client.plan.ttl), ctx)
 	if err != nil {
 		a.sound("Inspect", err, ctx, life)
-		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Inspect: %v", a.who, err)
+		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Inspect: %v", a.who, err)
 		return
 	}
 	_, members := a.plan.size()
@@ -49,7 +50,7 @@ func inspectsPermits(a *actor) {
 	a.inTime("inspecting in time", "InspectSemaphore", began, nodeTimeout(life.client.plan.ttl), ctx)
 	if err != nil {
 		a.sound("InspectSemaphore", err, ctx, life)
-		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: InspectSemaphore: %v", a.who, err)
+		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: InspectSemaphore: %v", a.who, err)
 		return
 	}
 	a.promise("the number that InspectSemaphore tells", status.Permits == 0 || status.Permits == 2 || a.plan.spoiled(), "%s: %d permits of 2", a.who, status.Permits)
@@ -60,7 +61,7 @@ func counts(a *actor) {
 	s := life.locker.Stats()
 	a.promise("Stats", s.Held >= 0 && s.Waiting >= 0 && len(s.Nodes) >= len(life.client.plan.list) && s.Lost <= s.Acquired &&
 		uint64(s.Held)+s.Lost <= s.Acquired, "%s: %+v", a.who, s) //nolint:gosec // it is not negative
-	if s.Version > 0 && !a.plan.changes {
+	if s.Version > 0 && !a.plan.unsettled() {
 		a.promise("Stats.Quorum", s.Quorum() == a.plan.masters/2+1, "%s: quorum of %d, of %d masters", a.who, s.Quorum(), a.plan.masters)
 	}
 	for _, n := range s.Nodes {
@@ -76,7 +77,7 @@ func readies(a *actor) {
 	a.inTime("Ready until ctx ends", "Ready", began, 0, ctx)
 	if err != nil {
 		a.sound("Ready", err, ctx, life)
-		a.promise("errors of Ready", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Ready: %v", a.who, err)
+		a.promise("errors of Ready", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Ready: %v", a.who, err)
 	}
 }
 
@@ -91,7 +92,7 @@ func forces(a *actor) {
 	a.inTime("forcing in time", "ForceUnlock", began, 2*nodeTimeout(life.client.plan.ttl), ctx) // also for the log
 	if err != nil {
 		a.sound("ForceUnlock", err, ctx, life)
-		a.promise("errors of ForceUnlock", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: ForceUnlock: %v", a.who, err)
+		a.promise("errors of ForceUnlock", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: ForceUnlock: %v", a.who, err)
 		return
 	}
 	for _, h := range held {
@@ -102,6 +103,33 @@ func forces(a *actor) {
 		verified := h.lock.Verify(a.base)
 		a.promise("a forced holder learns with its next round", verified != nil, "%v was forced, and Verify says that it is held", h.hold)
 	}
+}
+
+// forcesSeen takes a name from whom it saw, while that one releases it and the next one gets it: the
+// next one keeps it.
+func forcesSeen(a *actor) {
+	name := "re" + a.fresh()
+	seen := a.acquire(a.unrenewed(a.mutex(name, false)))
+	if seen == nil {
+		return
+	}
+	seen.taken.Store(true)
+	operator, forced := admin.Of(a.life().locker), make(chan error, 1)
+	go func() {
+		time.Sleep(upTo(a.rng, 2*latency))
+		forced <- operator.ForceUnlock(a.base, name, seen.hold.Value)
+	}()
+	a.unlock(seen)
+	next := a.acquire(a.unrenewed(a.mutex(name, false)))
+	err := <-forced
+	a.promise("errors of ForceUnlock", err == nil || a.strange(err) || is(err, admin.ErrChanged, redlock.ErrNoQuorum, redlock.ErrClosed), "%s: ForceUnlock: %v", a.who, err)
+	if next == nil {
+		return
+	}
+	err = next.lock.Verify(a.base)
+	a.promise("who was not seen keeps its lock", !is(err, redlock.ErrLost) || !a.plan.steady() || !a.look || next.lock.Remaining() < 0,
+		"%v: Verify: %v, and %v was to lose it", next.hold, err, seen.hold)
+	a.unlock(next)
 }
 
 // takes notes that the locks of a name are being taken, and returns those that are held.
@@ -147,7 +175,7 @@ func adopts(a *actor) {
 	if err != nil {
 		a.sound("Adopt", err, ctx, life)
 		a.reachIf("an adoption that failed", lent.lock.Err() == nil)
-		a.promise("errors of Adopt", is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrNoValidity, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()),
+		a.promise("errors of Adopt", is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrNoValidity, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()),
 			"%s: Adopt: %v", a.who, err)
 		return
 	}
@@ -181,9 +209,9 @@ func members(a *actor) {
 	a.inTime("Members until ctx ends", "Members", began, 0, ctx)
 	if err != nil {
 		a.sound("Members", err, ctx, life)
-		a.promise("errors of Members", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Members: %v", a.who, err)
+		a.promise("errors of Members", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Members: %v", a.who, err)
 		return
 	}
 	_, members := a.plan.size()
-	a.promise("what Members tells", (members == 0 || len(m.Members) == members) && m.MaxTTL == a.plan.maxTTL && m.Version > 0, "%s: %+v", a.who, m)
+	a.promise("what Members tells", (members == 0 || len(m.Members) == members) && (m.MaxTTL == a.plan.maxTTL || a.plan.lists) && m.Version > 0, "%s: %+v", a.who, m)
 }

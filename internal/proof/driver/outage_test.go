@@ -9,7 +9,7 @@ import (
 // before the clients are drawn, because it may lengthen MaxTTL. What it returns puts these faults in
 // the place of single ones.
 func (p *plan) drawOutage(rng *rand.Rand) (add func()) {
-	if p.masters < 3 || p.changes || rng.IntN(5) > 0 {
+	if p.masters < 3 || p.unsettled() || rng.IntN(5) > 0 {
 		return func() {}
 	}
 	p.maxTTL *= pick(rng, time.Duration(1), 1, 4)

@@ -28,6 +28,9 @@ type plan struct {
 	forgotten time.Duration // when a majority loses its keys; 0: never
 	sleeps    bool          // the machine of a client does
 	changes   bool          // an operator changes members
+	lists     bool          // those of the clients differ, and the masters are no cluster at first
+	shared    int           // the master in all lists
+	rival     bool          // there are two clusters
 	lingers   time.Duration // the tracer, after a lock was acquired
 	acts      []*act
 	script    func(a *actor) // what happens instead of a storm
@@ -70,9 +73,14 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.maxTTL = pick(rng, 500*time.Millisecond, time.Second, 2*time.Second)
 	p.changes = rng.IntN(6) == 0 && p.masters >= 3 // a list must have most members, also of one more
 	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
+	p.drawLists(p.rng("lists", 0))
 	p.lingers = pick(rng, 0, 0, 0, 0, 0, 0, 0, upTo(rng, 30*time.Millisecond))
 	addOutage := p.drawOutage(p.rng("outage", 0))
-	for i := range 2 + rng.IntN(2) {
+	count := 2 + rng.IntN(2)
+	if p.lists {
+		count = 4
+	}
+	for i := range count {
 		p.clients = append(p.clients, p.drawClient(i, rng))
 	}
 	for i := range 3 + rng.IntN(5) {
@@ -102,8 +110,11 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 	}
 	longest := p.maxTTL << (p.rng("longer TTLs", uint64(i)).IntN(4) / 3) //nolint:gosec // it is not negative
 	c.opts = []redlock.Option{redlock.WithMaxTTL(longest), redlock.WithTTL(c.ttl), redlock.WithOwner(c.who)}
-	if !p.changes { // whose tokens go by clocks
+	if !p.unsettled() { // whose tokens go by clocks
 		c.ahead = pick(rng, 0, upTo(rng, 50*time.Millisecond))
+		if p.rng("far ahead", uint64(i)).IntN(12) == 0 { //nolint:gosec // it is not negative
+			c.ahead += time.Hour
+		}
 	}
 	if !c.drift {
 		c.opts = append(c.opts, redlock.WithDrift(0, 0))
@@ -142,6 +153,9 @@ func (c *clientPlan) allowance(ttl time.Duration) time.Duration {
 
 // drawList draws the masters that a client lists: usually all, or most of them.
 func (p *plan) drawList(rng *rand.Rand) []int {
+	if p.lists {
+		return p.listOfShared(rng)
+	}
 	list := rng.Perm(p.masters)
 	if rng.IntN(4) == 0 && !p.changes {
 		list = list[:len(list)/2+1+rng.IntN(len(list)-len(list)/2)]
@@ -156,7 +170,7 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 	for range count {
 		f := faultPlan{what: kinds[rng.IntN(len(kinds))], master: rng.IntN(p.masters), much: 1 + rng.IntN(20)}
 		if slices.Contains(forgetful, f.what) {
-			if p.masters < 3 || p.changes {
+			if p.masters < 3 || p.lists || p.changes && !alone {
 				continue
 			}
 			f.master, p.forgets = one, true
@@ -176,9 +190,10 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 	}
 }
 
-// drawClock may give one master a wrong clock.
+// drawClock may give one master a wrong clock. Not where members change twice between two locks,
+// whose tokens go by clocks then (docs/safety.md, S15).
 func (p *plan) drawClock(rng *rand.Rand) {
-	if p.wrong = -1; rng.IntN(4) == 0 {
+	if p.wrong = -1; rng.IntN(4) == 0 && !p.unsettled() {
 		p.wrong = rng.IntN(p.masters)
 		p.clock = pick(rng, time.Duration(-1), 1) * pick(rng, time.Second, 15*time.Second, time.Hour, 10000*time.Hour)
 	}
@@ -193,25 +208,27 @@ func (p *plan) drawSleep(rng *rand.Rand) {
 
 func (p *plan) drawBeside(rng *rand.Rand) {
 	for _, b := range besides {
-		if rng.IntN(3) == 0 {
+		if rng.IntN(3) == 0 && !p.lists {
 			p.beside = append(p.beside, b)
 		}
 	}
-	if p.changes {
-		p.beside = append(p.beside, besidePlan{"an operator changes members", changes})
+	if p.changes || p.lists && !p.rival && rng.IntN(2) == 0 {
+		for range 1 + p.rng("operators", 0).IntN(2) {
+			p.beside = append(p.beside, besidePlan{operator, changes})
+		}
 	}
 }
 
 // calm reports whether nothing breaks or sleeps, nobody writes into masters, and the members stay.
 func (p *plan) calm() bool {
-	return len(p.faults) == 0 && !p.changes && !p.spoiled() && !p.sleeps
+	return len(p.faults) == 0 && !p.unsettled() && !p.spoiled() && !p.sleeps
 }
 
 // steady reports whether a majority of the masters is well all the time: then calls succeed, and
 // locks last, as if all were. A client whose list lacks masters may need the one that breaks.
 func (p *plan) steady() bool {
-	if p.changes || p.sleeps || len(p.faults) == 0 {
-		return !p.changes && !p.sleeps
+	if p.unsettled() || p.sleeps || len(p.faults) == 0 {
+		return !p.unsettled() && !p.sleeps
 	}
 	others := slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
 	partial := slices.ContainsFunc(p.clients, func(c clientPlan) bool { return len(c.list) < p.masters })
@@ -225,8 +242,15 @@ func (p *plan) keepsReleases() bool {
 }
 
 // has reports whether something happens beside the actors.
-func (p *plan) has(what string) bool {
-	return slices.ContainsFunc(p.beside, func(b besidePlan) bool { return b.what == what })
+func (p *plan) has(what string) bool { return p.count(what) > 0 }
+
+func (p *plan) count(what string) (n int) {
+	for _, b := range p.beside {
+		if b.what == what {
+			n++
+		}
+	}
+	return n
 }
 
 // spoiled reports whether others write beside the locks.

@@ -57,6 +57,8 @@ var promises = []said{
 	{"redlock.Lock.Fence", "Fence returns the fencing token of the lock, or 0 without [WithFencing].", "Fence with fencing only"},
 	{"redlock.Lock.Fence", "Of two locks of one name, the one that was acquired later has the larger token", "tokens"},
 
+	{"docs/safety.md", "leaves tokens unique, in order and near the time", "tokens are near the time"},
+
 	// redlock: errors
 	{"redlock.ErrTaken", "ErrTaken means that someone else holds the lock, or part of it", "ErrTaken means that somebody has it"},
 	{"redlock.ErrTaken", "a quorum of nodes answered, and did not grant", "votes of ErrTaken"},
@@ -133,6 +135,8 @@ var promises = []said{
 	{"admin.Operator.ForceUnlock", "A holder that is not gone learns of it at its next round", "a forced holder learns with its next round"},
 	{"admin.Operator.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it over or held nothing.", "errors of ForceUnlock"},
 	{"admin.Operator.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock", "forcing in time"},
+	{"admin.Operator.ForceUnlock", "Values that were seen (Status.Value) are the only ones that it takes away", "who was not seen keeps its lock"},
+	{"admin.Entry", "changes of the members", "the log tells of changes"},
 	{"redlock.Locker.Adopt", "Its handle is lost at its next round", "an old holder learns of the adoption with its next round"},
 	{"redlock.Locker.Adopt", "Errors: ErrLost in a *QuorumError when a quorum does not hold that value, ErrNoQuorum, ErrNoValidity, ErrInvalid, ErrClosed, and the error of a ctx that ended.", "errors of Adopt"},
 	{"redlock.Locker.Adopt", "and the error of a ctx that ended", "adopting in time"},

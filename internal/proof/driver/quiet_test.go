@@ -12,9 +12,20 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// found makes the masters a cluster.
+// found makes the masters a cluster, or two.
 func (r *run) found() bool {
-	l, err := redlock.New(r.endpoints[:r.plan.masters], slices.Concat(r.options, []redlock.Option{redlock.WithMaxTTL(r.plan.maxTTL), redlock.WithTTL(r.plan.maxTTL)})...)
+	switch all := r.endpoints[:r.plan.masters]; {
+	case r.plan.rival:
+		return r.foundOf(all[:first]) && r.foundOf(all[first:])
+	case r.plan.lists: // the clients do
+		return true
+	default:
+		return r.foundOf(all)
+	}
+}
+
+func (r *run) foundOf(endpoints []string) bool {
+	l, err := redlock.New(endpoints, slices.Concat(r.options, []redlock.Option{redlock.WithMaxTTL(r.plan.maxTTL), redlock.WithTTL(r.plan.maxTTL)})...)
 	if err != nil {
 		r.fail("New: %v", err)
 		return false
@@ -26,7 +37,7 @@ func (r *run) found() bool {
 		m, failed := admin.Of(l).Cluster().Members(ctx)
 		if err = failed; err == nil || !errors.Is(err, redlock.ErrNoQuorum) || ctx.Err() != nil {
 			r.cluster = m.Cluster
-			r.promise("a new cluster has its masters", err == nil && len(m.Members) == r.plan.masters, "%+v: %v", m, err)
+			r.promise("a new cluster has its masters", err == nil && len(m.Members) == len(endpoints), "%+v: %v", m, err)
 			break
 		}
 		err = nil
@@ -41,7 +52,7 @@ func (r *run) found() bool {
 // nothing else.
 func (r *run) quiet() {
 	time.Sleep(max(r.plan.maxTTL, 4*time.Second) + 3100*time.Millisecond) // a quarantine, and what clients of closed Lockers left has ended, and intents
-	if r.plan.changes {
+	if r.plan.unsettled() {
 		r.learns()
 	}
 	held := r.held()
@@ -61,7 +72,7 @@ func (r *run) quiet() {
 				up++
 			}
 		}
-		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.forgets || r.plan.changes, "%s: %+v", c.plan.who, s.Nodes)
+		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.forgets || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
 	}
 	r.masterKeys(held)
 	r.tells(held)
@@ -164,7 +175,7 @@ func (r *run) tells(held []*handle) {
 			if h.lock.Err() != nil {
 				continue
 			}
-			r.promise("Inspect tells the holder", told || r.plan.forgets, "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
+			r.promise("Inspect tells the holder", told || r.plan.forgets || r.plan.lists, "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
 			r.promise("Inspect tells the owner", !told || h.lock.Shared() || strings.Contains(h.hold.Who, status.Owner) && status.Owner != "", "%v: Inspect: owner %q", h.hold, status.Owner)
 			for _, n := range status.Nodes {
 				r.promise("Inspect tells who waits", n.Waiting == 0 && len(n.Waiters) == 0 || !r.plan.calm() || r.plan.has(foreigners),
@@ -191,6 +202,9 @@ func (r *run) releases(lock *redlock.Lock) error {
 
 // free locks names: those that nobody holds, at once, and none of those that are held.
 func (r *run) free(held []*handle) {
+	if r.plan.lists {
+		return // what a client with another list cannot have
+	}
 	for i, name := range []string{"hot", "warm0", "warm1", "cold1", "never"} {
 		l := r.clients[i%len(r.clients)].current()
 		holder := slices.IndexFunc(held, func(h *handle) bool { return slices.Contains(h.hold.Names, name) && h.lock.Err() == nil })
@@ -227,7 +241,7 @@ func (r *run) free(held []*handle) {
 // masters refuse just as long as the first is held.
 func (r *run) renumbers(held []*handle) {
 	const name = "sem1"
-	if r.plan.forgets || slices.ContainsFunc(held, func(h *handle) bool { return h.request.permits == 1 }) {
+	if r.plan.forgets || r.plan.lists || slices.ContainsFunc(held, func(h *handle) bool { return h.request.permits == 1 }) {
 		return
 	}
 	take := func(permits int) (*redlock.Lock, error) {
@@ -266,7 +280,7 @@ func (r *run) releasesAgain() {
 		h.mu.Lock()
 		unconfirmed := h.unconfirmed
 		h.mu.Unlock()
-		if !unconfirmed || h.life.closed.Load() || r.plan.changes {
+		if !unconfirmed || h.life.closed.Load() || r.plan.unsettled() {
 			continue
 		}
 		err := r.releases(h.lock)

@@ -97,7 +97,7 @@ func errs(a *actor) {
 	for what, call := range mistakes { // any of them
 		ended := h.lock.Err() != nil
 		err := call(a.base, life.locker, h)
-		unknown := what == aboveClusters && is(err, redlock.ErrNoQuorum) // no master has told the limit
+		unknown := what == aboveClusters && (a.plan.lists || is(err, redlock.ErrNoQuorum)) // no master has told the limit
 		excused := unknown || strings.HasPrefix(what, "to extend") && (ended || h.lock.Err() != nil) || life.closed.Load()
 		a.promise("mistakes are ErrInvalid", is(err, redlock.ErrInvalid) || excused, "%s: %s: %v", a.who, what, err)
 		return
