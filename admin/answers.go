@@ -82,13 +82,14 @@ func (o *Operator) Ask(ctx context.Context, name string) (a Answers, err error) 
 }
 
 // AskAll asks about names at once, and returns the answers in the order of the names, each once.
-// Those that no lock can have are left out. It asks about a semaphore only where a name may be that
-// of one. The error is the first one; the answers are what is known all the same. Masters that are
-// slower than a quorum hold it up by some seconds in all.
+// Those that no lock can have are left out. It asks about a semaphore only where maySemaphore says
+// that a name may be that of one; nil says so of all. The error is the first one; the answers are
+// what is known all the same. Masters that are slower than a quorum hold it up by some seconds in
+// all.
 func (o *Operator) AskAll(ctx context.Context, names []string, maySemaphore func(name string) bool) ([]Answers, error) {
 	var bases []string
 	for _, name := range names {
-		if maySemaphore(name) {
+		if maySemaphore == nil || maySemaphore(name) {
 			bases = append(bases, name)
 		}
 	}

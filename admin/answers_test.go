@@ -52,7 +52,7 @@ func TestWhatABoundKeepsFromBeingAskedIsTold(t *testing.T) {
 	operator := Of(c.Locker(t, redlock.WithNodeTimeout(10*time.Second)))
 	ctx, end := context.WithCancelCause(t.Context())
 	end(errLarge)
-	told, err := operator.AskAll(ctx, []string{"x"}, func(string) bool { return true })
+	told, err := operator.AskAll(ctx, []string{"x"}, nil)
 	require.ErrorIs(t, err, errLarge)
 	require.Len(t, told, 1)
 	assert.True(t, told[0].Unasked)

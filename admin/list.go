@@ -23,7 +23,7 @@ const (
 
 // Query says which locks [Operator.Scan] looks for.
 type Query struct {
-	Pattern string        // of names, behind the key prefix, as Redis has them; "*" for all
+	Pattern string        // of names, behind the key prefix, as Redis has them; empty for all
 	Keys    int           // about how many keys each master looks at, whatever they are; 0: 100,000
 	Locks   int           // how many names are looked for at each master; 0: 20,000
 	Bound   time.Duration // what is known by then is told; 0: no bound
@@ -116,7 +116,7 @@ func (o *Operator) scanAll(ctx context.Context, q *Query) []Scan {
 	began, masters, stats := clk.Now(), o.masters(), o.locker.Stats()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := Query{Pattern: q.Pattern, Keys: cmp.Or(q.Keys, mostKeys), Locks: cmp.Or(q.Locks, mostLocks)}
+	limit := Query{Pattern: cmp.Or(q.Pattern, "*"), Keys: cmp.Or(q.Keys, mostKeys), Locks: cmp.Or(q.Locks, mostLocks)}
 	scans := make([]Scan, len(masters))
 	var all sync.WaitGroup
 	var full atomic.Int64

@@ -40,7 +40,6 @@ func inspect(t *testing.T, operator *admin.Operator, names []string, maySemaphor
 // list says what the masters tell about all locks.
 func list(t *testing.T, operator *admin.Operator, q admin.Query) Listing {
 	t.Helper()
-	q.Pattern = "*"
 	told, err := operator.Scan(t.Context(), q)
 	require.NoError(t, err)
 	return ListingOf(&told, "")

@@ -94,9 +94,8 @@ type watcher struct {
 // look asks the masters once: about all locks, or one.
 func (w *watcher) look(ctx context.Context, name string) top.Snapshot {
 	if name != "" {
-		anyKind := func(string) bool { return true }
 		s := top.Snapshot{}
-		told, _ := w.operator.AskAll(ctx, []string{name}, anyKind) //nolint:errcheck // it says what each master answered
+		told, _ := w.operator.AskAll(ctx, []string{name}, nil) //nolint:errcheck // it says what each master answered
 		for i := range told {
 			s.Locks = append(s.Locks, survey.InspectionOf(&told[i]))
 		}
