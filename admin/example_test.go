@@ -33,7 +33,7 @@ func Example() {
 		panic(err)
 	}
 	fmt.Println("held by", status.Owner)
-	if err := operator.ForceUnlock(ctx, "orders/42", status.Value); err != nil {
+	if err := operator.Because("worker 7 is gone").ForceUnlock(ctx, "orders/42", status.Value); err != nil {
 		panic(err)
 	}
 	status, err = operator.Inspect(ctx, "orders/42")
