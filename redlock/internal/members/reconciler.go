@@ -106,7 +106,7 @@ func (ms *Membership) reconcile(ctx context.Context) {
 	ms.concedeLocked(reports)
 	roster, idle := k.roster, k.byList || k.conflict != nil
 	c := ms.clientLocked()
-	remembered := c.Newest(reports, roster, true)
+	of := c.LookAfter(roster, reports)
 	k.short = c.Newest(reports, roster, false)
 	ms.mu.Unlock()
 	if !ms.looks {
@@ -118,12 +118,10 @@ func (ms *Membership) reconcile(ctx context.Context) {
 		ms.dialMissing()
 	case ms.looks:
 		ms.formable(reports, nil) // notes what is missing
-	case remembered == nil:
+	case of == nil:
 		ms.form(ctx, reports, roster)
-	case roster == nil || remembered.Version.Above(roster.Version) && !ms.client().Remembered(roster, reports):
-		ms.tend(ctx, remembered, reports) // it does not count: too many of its members forgot, or are away
 	default:
-		ms.tend(ctx, roster, reports)
+		ms.tend(ctx, of, reports)
 	}
 	ms.freePositions()
 	ms.mu.Lock()

@@ -46,8 +46,6 @@ func (s *scene) needs(words []string) {
 
 // hasWaited has masters say that they have waited, as the member that somebody knew, or not.
 func (s *scene) hasWaited(words []string) {
-	seconds, err := strconv.ParseInt(words[2], 10, 64)
-	require.NoError(s.t, err)
 	p := record.Place{Cluster: words[3], Life: 1}
 	if words[4] != "" {
 		p.Life = 0
@@ -56,7 +54,7 @@ func (s *scene) hasWaited(words []string) {
 	for name := range strings.FieldsSeq(words[1]) {
 		r := s.report(name)
 		m := r.Marker
-		m.MaxTTL = seconds * 1000
+		m.MaxTTL = s.number(words[2]) * 1000
 		*r = ReadReport(r.Node, m.Text(), r.Held, r.Now)
 	}
 }

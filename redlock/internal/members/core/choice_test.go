@@ -34,10 +34,8 @@ var choices = []sentence{
 }
 
 func (s *scene) pass(words []string) {
-	seconds, err := strconv.ParseInt(words[1], 10, 64)
-	require.NoError(s.t, err)
 	for i := range s.reports {
-		s.reports[i].Now += seconds * 1000
+		s.reports[i].Now += s.number(words[1]) * 1000
 	}
 }
 

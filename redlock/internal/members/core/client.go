@@ -118,3 +118,19 @@ func (c *Client) Newest(reports []Report, ours *record.Roster, byMember bool) (n
 	}
 	return newest
 }
+
+// LookAfter returns the version that a client looks after: the one by which it counts votes, or the
+// newest that is remembered, if no member remembers that one and so it does not count: too many of
+// its members forgot, or are away. It returns nil if none is remembered: then a new cluster may be
+// formed.
+func (c *Client) LookAfter(ours *record.Roster, reports []Report) *record.Roster {
+	newest := c.Newest(reports, ours, true)
+	switch {
+	case newest == nil || ours == nil:
+		return newest
+	case newest.Version.Above(ours.Version) && !c.Remembered(ours, reports):
+		return newest
+	default:
+		return ours
+	}
+}

@@ -83,6 +83,7 @@ var sentences = []sentence{
 	{regexp.MustCompile(`^then$`), func(s *scene, _ []string) { s.reports = nil }},
 	{regexp.MustCompile(`^=> (.*)$`), (*scene).learn},
 	{regexp.MustCompile(`^(\w) of (\w+) is (\w+)$`), (*scene).memberOf},
+	{regexp.MustCompile(`^looks after (\w+)$`), (*scene).lookAfter},
 	{regexp.MustCompile(`^newest( of a member)?: (\w+)$`), (*scene).newest},
 }
 
@@ -96,10 +97,19 @@ func (s *scene) play(line string) {
 	s.t.Fatalf("%q is no sentence of a scene", line)
 }
 
+// number reads a number of a sentence; it is 0 where there is none.
+func (s *scene) number(text string) int64 {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(s.t, err)
+	return n
+}
+
 // version defines a version, which follows the one of its cluster that was defined before.
 func (s *scene) version(words []string) {
-	number, err := strconv.ParseInt(words[2], 10, 64)
-	require.NoError(s.t, err)
+	number := s.number(words[2])
 	r := &record.Roster{Cluster: words[1], Version: record.Version{Number: number, Name: "v" + words[3]}, MaxTTL: time.Minute, Earlier: time.Minute}
 	if before := s.versions[words[1]+strconv.FormatInt(number-1, 10)]; before != nil {
 		r.Before = before.Version
@@ -170,15 +180,12 @@ func (s *scene) joins(words []string) {
 }
 
 func (s *scene) forgot(words []string) {
-	life, _ := strconv.ParseInt(words[4], 10, 64) // none is 0
-	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2], Member: words[3], Life: life}, nil)
+	s.say(words[1], record.MarkerLost, record.Place{Cluster: words[2], Member: words[3], Life: s.number(words[4])}, nil)
 }
 
 // livedAs has the client know how many times a member of cluster C forgot.
 func (s *scene) livedAs(words []string) {
-	lives, err := strconv.ParseInt(words[2], 10, 64)
-	require.NoError(s.t, err)
-	s.client.Lives[record.MemberID{Cluster: "C", Member: words[1]}] = record.Version{Number: lives}
+	s.client.Lives[record.MemberID{Cluster: "C", Member: words[1]}] = record.Version{Number: s.number(words[2])}
 }
 
 // memberOf compares which member a master is of a version.
@@ -191,6 +198,16 @@ func (s *scene) memberOf(words []string) {
 		id = "nobody"
 	}
 	assert.Equal(s.t, words[3], id)
+}
+
+// lookAfter compares which version a client looks after.
+func (s *scene) lookAfter(words []string) {
+	s.checked = true
+	got := "none"
+	if r := s.client.LookAfter(s.belief.Roster, s.reports); r != nil {
+		got = s.versionName(r)
+	}
+	assert.Equal(s.t, words[1], got)
 }
 
 // newest compares the newest version that is remembered.

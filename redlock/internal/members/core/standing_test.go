@@ -52,9 +52,8 @@ func (s *scene) stands(words []string) {
 }
 
 // later returns the time, so many seconds after the masters of a scene were asked.
-func later(seconds string) clock.Instant {
-	n, _ := strconv.ParseInt(seconds, 10, 64) // none is 0
-	return clock.Instant(0).Add(time.Duration(n) * time.Second)
+func (s *scene) later(seconds string) clock.Instant {
+	return clock.Instant(0).Add(time.Duration(s.number(seconds)) * time.Second)
 }
 
 func (s *scene) move(words []string) {
@@ -65,13 +64,13 @@ func (s *scene) move(words []string) {
 	}
 	got := map[Move]string{
 		TellThem: "tell", TellBefore: "tell first", LookAgain: "look again", AwaitLocks: "await locks", ChooseAfter: "choose",
-	}[s.standing.NextMove(own, later(words[2]))]
+	}[s.standing.NextMove(own, s.later(words[2]))]
 	assert.Equal(s.t, words[3], got)
 }
 
 func (s *scene) allKnow(words []string) {
 	s.checked = true
-	assert.Equal(s.t, words[3] == "yes", s.client.AllKnow(s.named(words[1]), s.reports, later(words[2])))
+	assert.Equal(s.t, words[3] == "yes", s.client.AllKnow(s.named(words[1]), s.reports, s.later(words[2])))
 }
 
 // candidacy compares whether a master can be a candidate, and asks it.
