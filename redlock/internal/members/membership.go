@@ -1,5 +1,15 @@
 // Package members knows whose votes count: those of servers that prove that they remember. It
 // learns who they are when the nodes connect, and admits them on its own.
+//
+// What to make of what masters said is decided in package core, by values. This package is what
+// lies around it: it asks the masters, reads the clock, and keeps what is known.
+//
+//	handshake of a node ──▶ connected ──▶ readLocked ──────┐  (admission.go)
+//	proof behind a vote ──▶ reconsider ──▶ readLocked ─────┤  (proof.go)
+//	answers about a cluster ──▶ learn ─────────────────────┤  (reconciler.go)
+//	time ──▶ tick ──▶ readLocked ──────────────────────────┴──▶ endLocked ──▶ View
+//
+// Rounds only load the View, without a mutex: so a vote costs no more than a comparison of texts.
 package members
 
 import (
@@ -59,9 +69,10 @@ type Membership struct {
 	owns     bool
 	observer *Observer
 
+	// These three are read by anybody, and written under mu.
 	nodes atomic.Pointer[[]*pipeline.Node] // by position; never fewer
 	view  atomic.Pointer[View]             // never nil
-	epoch atomic.Uint64                    // how many times a server forgot; written under mu
+	epoch atomic.Uint64                    // how many times a server forgot
 
 	hurried atomic.Bool // health checks are frequent, because locks are held; written under mu
 
@@ -99,7 +110,9 @@ type View struct {
 	hashes    []uint64
 }
 
-// member is what is known of a node's vote.
+// member is what is known of a node's vote. All of it is guarded by the mutex of the Membership.
+// What was learned on a connection goes with it (connected). What was known of the master's memory
+// outlives it (known, met, reported, pardoned): by that we notice what it forgot meanwhile.
 type member struct {
 	position  position
 	unwatch   func() // ends the watch of the node; nil while there is none
@@ -233,6 +246,9 @@ func (ms *Membership) Proves() bool { return ms.mode != Off }
 
 // connected takes the identity of a node that has connected. It ignores an identity that is older
 // than the last one: two goroutines may deliver them.
+//
+// The node has no vote until its marker was read anew. An answer that was asked for on the
+// connection before is no answer of this server: asking is nil now, so Complete drops it.
 func (ms *Membership) connected(i int, id pipeline.Identity) {
 	ms.mu.Lock()
 	n := &ms.members[i]
@@ -269,6 +285,10 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 
 // endLocked decides whose votes count, unlocks the mutex, and then sends what is in the outbox and
 // tells the observer.
+//
+// Whoever changes what is known of a master ends with it, so the View is never older than what is
+// known when the mutex is free. The calls come after: a node that is down completes its call at
+// once, on this goroutine, and that takes the mutex again.
 func (ms *Membership) endLocked(forgot bool) {
 	forgot = ms.expelCopiesLocked() || forgot
 	before := ms.View().Roster
@@ -314,6 +334,10 @@ type sink interface{ asks() *Membership }
 
 // Stop undoes Watch, stops all that is under way, and waits for it. Then nothing more is sent to
 // any node, also of those that stay open.
+//
+// The order is what makes it complete. Once stopped is set, nothing begins: do and the timers look
+// at it under the mutex. Then the reconciler ends, which may be waiting for an answer, and last the
+// requests are withdrawn that are still in the queues of nodes.
 func (ms *Membership) Stop() {
 	ms.mu.Lock()
 	var unwatch []func()
@@ -344,7 +368,10 @@ func (ms *Membership) Stop() {
 	}
 }
 
-// client returns what is known besides what masters say, for a decision of package core.
+// client returns what is known besides what masters say, for a decision of package core. It is a
+// copy, so that a decision is made on one state of affairs, and needs no mutex. What changes until
+// the decision is carried out is found by the master, which makes a change only if it still says
+// what was reported.
 func (ms *Membership) client() *core.Client {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -60,6 +60,10 @@ type Operation struct {
 
 // Change makes a change of the cluster's list, and returns when all members know it, or ctx ends.
 // What was begun before is finished first.
+//
+// Each turn begins with a look at the masters and keeps nothing of the turn before. So it does not
+// matter who made a step: this call, an operator elsewhere, or a reconciler. If ctx ends in
+// between, what was begun stays, and others finish it or find that it was not chosen.
 func (ms *Membership) Change(ctx context.Context, o Operation) error {
 	pause := clock.Backoff{Shortest: 10 * time.Millisecond, Longest: time.Second}
 	waits, left := "", time.Duration(0)

@@ -28,6 +28,9 @@ func (ms *Membership) Explain(i int, err error) error {
 // Proven reports whether a vote counts, by the proof that was read behind it: the node was admitted
 // with the same marker. So when it voted, it held everything that it had been given since it became
 // active.
+//
+// It is called for each vote, by the goroutine that reads a node's answers, and takes the mutex
+// only when the marker is another one.
 func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	switch v := ms.view.Load(); {
 	case i >= len(v.markers): // it was added a moment ago

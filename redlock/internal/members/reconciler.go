@@ -17,6 +17,11 @@ import (
 // client may do for it. It forms a new one, tells masters that are behind, lets those rejoin that
 // forgot, and finishes changes that were begun. It runs while something is left to do, which a
 // marker shows that does not name the roster that we count by.
+//
+// Its fields are guarded by the mutex of the Membership. It has one goroutine at most, which
+// running stands for; but operators go through the same steps on goroutines of their own, and so do
+// other processes. They need not know of one another: each step is a compare-and-set at each
+// master, so whoever is outrun changes nothing, and looks again.
 type reconciler struct {
 	roster   *record.Roster // by which votes count; nil while none is known
 	conflict error          // why none is: masters of two clusters
@@ -96,6 +101,9 @@ func (ms *Membership) unsettledLocked() bool {
 
 // reconcile is the reconciler's goroutine. It ends when ctx does: what it had begun, others finish
 // or set back, as they do when a process dies.
+//
+// It is one pass: look at all masters, do what is to be done by that look, and end. Whether another
+// pass is due is decided from the markers as they are then, so a pass may leave things undone.
 func (ms *Membership) reconcile(ctx context.Context) {
 	reports := ms.survey(ctx, ms.learn)
 	if ctx.Err() != nil {
@@ -132,7 +140,8 @@ func (ms *Membership) reconcile(ctx context.Context) {
 	ms.endLocked(false)
 }
 
-// survey asks all masters what they know of their cluster. It passes on what they have said so far
+// survey asks all masters what they know of their cluster: each server once, by the first of its
+// names, and none whose marker cannot be read. It passes on what they have said so far
 // with each answer: a master that does not answer holds up nobody who can go on without it.
 func (ms *Membership) survey(ctx context.Context, soFar func([]core.Report)) []core.Report {
 	ms.mu.Lock()
@@ -146,7 +155,9 @@ func (ms *Membership) survey(ctx context.Context, soFar func([]core.Report)) []c
 	return ms.ask(ctx, asks, soFar)
 }
 
-// inquiry is a request about a master's place in the cluster, or for a change of it.
+// inquiry is a request about a master's place in the cluster, or for a change of it. The goroutine
+// that asks owns it until it is sent, and again when it has come back through done; between, it is
+// the node's.
 type inquiry struct {
 	membership *Membership
 	node       int
@@ -291,7 +302,8 @@ func (ms *Membership) believeLocked(step func(*core.Client, core.Belief, []core.
 	k.conflict, k.rival, k.few = b.Conflict, b.Rival, b.Few
 }
 
-// adoptLocked makes votes count by a roster from now on.
+// adoptLocked makes votes count by a roster from now on. A master that was no member is judged
+// anew: it may be one of this roster.
 func (ms *Membership) adoptLocked(r *record.Roster) {
 	k := &ms.reconciler
 	another := k.roster != nil && k.roster.Cluster != r.Cluster
@@ -368,7 +380,8 @@ func (ms *Membership) isNonMemberLocked(i int, c *core.Client) bool {
 	return n.nonMember == n.text && (n.text == "" || roster == nil || n.index == c.IndexOf(i, roster))
 }
 
-// finishes reports whether a change that is under way was left to who began it for long enough.
+// finishes reports whether a change that is under way was left to its proposer for long enough. To
+// finish it earlier would be safe, and only take the promises from a proposer that is still there.
 func (ms *Membership) finishes() bool {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

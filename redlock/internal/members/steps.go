@@ -10,6 +10,16 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
+// The steps of this file are those of the reconciler and of operators. Each has three parts: a
+// decision of package core by a look at the masters, the changes that follow from it, and a
+// decision by what the masters said to these. The mutex is free while masters are asked. Three
+// things keep that right, whatever happens meanwhile:
+//
+// A master makes a change only if it says what the look has (core.Change). A look is acted on for
+// half a quarantine at most, so no master that has forgotten since is back (core.Fresh). And the
+// answers are judged by what is known of lives when they have come, and not before: one of them may
+// tell that the life of another is over.
+
 // Why a version was not chosen.
 var (
 	errOutrun    = errors.New("another change came first")

@@ -14,6 +14,11 @@ import (
 )
 
 // decideLocked determines whose votes count now, and sets the timer for when that changes.
+//
+// The View is built anew each time, from all that is known, and never changes once it is stored.
+// Rounds load it for each tally, so whoever has lost the vote counts in none that comes after. It
+// is determined in the order in which one thing rests on another: which nodes are one server, then
+// who the members are, then who votes.
 func (ms *Membership) decideLocked() {
 	now := ms.clock.Now()
 	ms.findDuplicatesLocked()
