@@ -10,25 +10,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// skewed is a clock with a wrong wall time.
-type skewed struct {
-	clock.Clock
-	by time.Duration
-}
-
-func (s *skewed) Wall() time.Time { return s.Clock.Wall().Add(s.by) }
-
 // fencing returns a Locker whose locks have tokens, and whose clock is wrong by that much.
 func (c *cluster) fencing(by time.Duration) *redlock.Locker {
 	c.T.Helper()
-	return c.Locker(redlock.WithFencing(), redlock.WithClock(&skewed{c.Clock, by}))
+	return c.Locker(redlock.WithFencing(), redlock.WithClock(&virtual.Skewed{Clock: c.Clock, By: by}))
 }
 
 // fences returns each node's counter for a key, 0 if there is none.
@@ -380,7 +371,7 @@ func (o *ordeal) next() {
 
 func TestTokensAreInOrderWhateverOneMasterGoesThrough(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(sizeOf(3, 12)) {
+	for seed := range uint64(virtual.SizeOf(3, 12)) {
 		runBubble(t, fmt.Sprint(seed), []int{3, 4, 5}[seed%3], func(t *testing.T, c *cluster) {
 			o, skew := &ordeal{c, rand.New(rand.NewPCG(seed, 1)), seed%2 == 0}, time.Duration(0)
 			if !o.clock {

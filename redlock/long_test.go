@@ -131,7 +131,7 @@ func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
 				l, other := c.Renewing(), c.Renewing()
-				size := sizeOf(40_000/row.room, 100_000)
+				size := virtual.SizeOf(40_000/row.room, 100_000)
 				heap := func(from, to int) (bytes, goroutines int) {
 					for i := from; i < to; i++ {
 						require.NoError(t, row.once(c, l, other, fmt.Sprint(i)))
@@ -157,7 +157,7 @@ func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
 
 // A lock of any kind is held for a year, and ends with it.
 func TestALockIsHeldForAYear(t *testing.T) {
-	hold := time.Duration(sizeOf(30, 365)) * 24 * time.Hour
+	hold := time.Duration(virtual.SizeOf(30, 365)) * 24 * time.Hour
 	for _, k := range kinds() {
 		t.Run(k.what, func(t *testing.T) {
 			inLongBubble(t, 3, func(t *testing.T, c *cluster) {

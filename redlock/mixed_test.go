@@ -66,7 +66,7 @@ func mixedTime() time.Duration {
 func TestOursAndOtherClientsShareALock(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range mixedNodes() {
-		for _, foreign := range foreignPauses[:unraced(1, len(foreignPauses))] {
+		for _, foreign := range foreignPauses[:virtual.Unraced(1, len(foreignPauses))] {
 			if foreign.single && nodes > 1 || foreign.like && !virtual.Thorough() {
 				continue
 			}
@@ -196,7 +196,7 @@ func (m *mixedFleet) ask(command string, args ...any) (granted int) {
 // Without foreign clients nothing is paid for them: a lock that is handed over for long is never
 // left free, and nobody polls. On a single node it is left free, rarely and briefly.
 func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
-	skipRaced(t)
+	virtual.SkipRaced(t)
 	const rounds, hold = 125, 10 * time.Millisecond
 	for nodes, most := range map[int]time.Duration{1: 120 * time.Millisecond, 3: time.Microsecond, 5: time.Microsecond} {
 		runBubble(t, fmt.Sprint(nodes, " nodes"), nodes, func(t *testing.T, c *cluster) {
@@ -207,3 +207,7 @@ func TestWaitersPayNothingForForeignClientsThatAreNotThere(t *testing.T) {
 		})
 	}
 }
+
+const foreignRelease = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }

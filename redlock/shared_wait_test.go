@@ -17,6 +17,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+// intentLife is for how long the intent of a writer that died keeps readers out.
+const intentLife = 3 * time.Second
+
 // reading is a call of RLock that waits.
 func (c *cluster) reading(l *redlock.Locker) <-chan *redlock.Lock {
 	c.T.Helper()

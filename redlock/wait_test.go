@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -136,7 +135,7 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 			lock := c.Lock(c.Locker(), "a")
 			for i := range c.Servers {
 				if test.monitored {
-					c.monitor(i)
+					c.Monitor(i)
 				}
 				if test.forbidden {
 					c.Deny(i, "pubsub")
@@ -152,26 +151,6 @@ func TestDeadWaitersCostNothingBesideAMonitor(t *testing.T) {
 			c.Unlock(lock)
 		})
 	}
-}
-
-// monitor subscribes to all channels of a server until the test ends.
-func (c *cluster) monitor(i int) {
-	network, err := c.Servers[i].Dial(ctx)
-	require.NoError(c.T, err)
-	conn := redis.NewConn(network, 0, 0)
-	_, err = conn.Do("PSUBSCRIBE", "*")
-	require.NoError(c.T, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for err == nil {
-			_, err = conn.Receive()
-		}
-	}()
-	c.T.Cleanup(func() {
-		_ = conn.Close()
-		<-done
-	})
 }
 
 // A name may contain any bytes, and any number of nodes can form a quorum: the lock is handed over

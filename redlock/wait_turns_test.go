@@ -231,7 +231,7 @@ func (s spin) run(c *cluster, length time.Duration) (waits int, worst int64) {
 
 func TestAWaiterIsNotOvertakenAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	length, sizes := time.Duration(max(sizeOf(3, 200), 3))*time.Second/10, []int{3}
+	length, sizes := time.Duration(max(virtual.SizeOf(3, 200), 3))*time.Second/10, []int{3}
 	if virtual.Thorough() {
 		sizes = []int{3, 1, 5}
 	}

@@ -121,7 +121,7 @@ func wayOf(path, folder string) string {
 	case strings.HasPrefix(folder, "internal/proof/search"):
 		return ways[0]
 	case strings.HasPrefix(folder, "internal/proof/history"), folder == "internal/proof/servers/chaos",
-		strings.HasPrefix(filepath.Base(path), "simulation"):
+		folder == "redlock/internal/simulation":
 		return ways[1]
 	case strings.HasPrefix(folder, "internal/proof/servers/"), folder == "internal/proof/interop",
 		startsServers(path), startsServers(filepath.Join(filepath.Dir(path), "harness_test.go")):

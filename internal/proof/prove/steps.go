@@ -57,9 +57,9 @@ func stepsOf(soak bool) []step {
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "driver", command: goTest("./internal/proof/driver"), env: []string{histories + size.driver, "REDQUORUM_PROVE=1"}, row: plays},
-		{name: "members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock"), env: []string{size.changes}, row: plays},
+		{name: "members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock/internal/simulation"), env: []string{size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
-		{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
+		{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock", "./redlock/internal/simulation"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,13 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -37,9 +37,6 @@ func OneProcessor(m *testing.M) {
 	}
 	m.Run()
 }
-
-// Raced reports whether the race detector is on, which makes everything take ten times as long.
-const Raced = search.Race
 
 // Cluster is a set of fake masters.
 type Cluster struct {
@@ -170,6 +167,26 @@ func (c *Cluster) Dialer() func(ctx context.Context, network, address string) (n
 func (c *Cluster) Do(i int, name string, args ...any) any {
 	c.T.Helper()
 	return c.Servers[i].Do(c.T, name, args...)
+}
+
+// Monitor subscribes to all channels of a server until the test ends.
+func (c *Cluster) Monitor(i int) {
+	network, err := c.Servers[i].Dial(ctx)
+	require.NoError(c.T, err)
+	conn := redis.NewConn(network, 0, 0)
+	_, err = conn.Do("PSUBSCRIBE", "*")
+	require.NoError(c.T, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for err == nil {
+			_, err = conn.Receive()
+		}
+	}()
+	c.T.Cleanup(func() {
+		_ = conn.Close() //nolint:errcheck // the test is over
+		<-done
+	})
 }
 
 // Holders returns the value of a key on each node, "" if there is none.
@@ -380,16 +397,20 @@ func OfHandshake(args []string) bool {
 	return false
 }
 
+// Skewed is a clock with a wrong wall time.
+type Skewed struct {
+	clock.Clock
+	By time.Duration
+}
+
+// Wall returns the wrong time.
+func (s *Skewed) Wall() time.Time { return s.Clock.Wall().Add(s.By) }
+
 // Elapsed returns how long f takes, in virtual time.
 func Elapsed(f func()) time.Duration {
 	began := time.Now()
 	f()
 	return time.Since(began)
-}
-
-// Thorough reports whether to try all, where an ordinary run tries some: `make prove` does.
-func Thorough() bool {
-	return os.Getenv("REDQUORUM_PROVE") == "1" || os.Getenv("REDQUORUM_SOAK") == "1"
 }
 
 // EndsOnly accepts any error: the call only has to return.

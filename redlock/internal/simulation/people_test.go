@@ -1,4 +1,4 @@
-package redlock_test
+package simulation_test
 
 import (
 	"context"
@@ -122,7 +122,7 @@ func denies(s *simulation) {
 // those leave behind is their tickets.
 func monitors(s *simulation, rng *rand.Rand) {
 	for i := range s.Servers {
-		s.monitor(i)
+		s.Monitor(i)
 	}
 	for n := 0; s.goesOn(); n++ {
 		name := s.names[rng.IntN(len(s.names))]

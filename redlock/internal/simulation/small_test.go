@@ -1,4 +1,4 @@
-package redlock_test
+package simulation_test
 
 import (
 	"cmp"
@@ -281,12 +281,12 @@ func TestSmallHistoriesWithChangesOfMembers(t *testing.T) {
 		replays(t, base)
 		return
 	}
-	size := sizeOf(8, 500_000)
-	if virtual.Thorough() && !soaks() {
+	size := virtual.SizeOf(8, 500_000)
+	if virtual.Thorough() && !virtual.Soaks() {
 		size = 40
 	}
 	count := history.Count(t, size)
-	if base >>= 1; count == size && !soaks() {
+	if base >>= 1; count == size && !virtual.Soaks() {
 		base = 1 // see withChanges
 	}
 	t.Logf("REDQUORUM_SEED=%d and the next %d", base, count-1)

@@ -1,10 +1,9 @@
-package redlock_test
+package simulation_test
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,11 +23,9 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// A simulation has processes that contend for locks over fake nodes, in virtual time, while the
-// nodes are broken and healed. One seed decides everything random, except for the order in which
-// goroutines run at one instant and the library's own random numbers.
+// simulation is one that is under way: processes, nodes, and what becomes of them.
 type simulation struct {
-	*cluster
+	*virtual.Cluster
 	kind      *using
 	seed      uint64
 	rng       *rand.Rand
@@ -81,9 +78,9 @@ func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
 	if virtual.Raced {
 		t.Skip("takes too long under the race detector, which gets small histories, and those of the driver")
 	}
-	for i := range sizeOf(small, full) {
+	for i := range virtual.SizeOf(small, full) {
 		seed := rand.Uint64()
-		if settled && !soaks() {
+		if settled && !virtual.Soaks() {
 			seed = uint64(i + 1)
 		}
 		all = append(all, seed)
@@ -91,39 +88,7 @@ func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
 	return all
 }
 
-// soaks reports whether tests run at the size that the project promises.
-func soaks() bool { return os.Getenv("REDQUORUM_SOAK") == "1" }
-
-// sizeOf returns how often to do something: with REDQUORUM_SOAK=1, as often as the project
-// promises.
-func sizeOf(small, full int) int {
-	switch {
-	case soaks():
-		return full
-	case testing.Short(), virtual.Raced:
-		return max(small/10, 1)
-	default:
-		return small
-	}
-}
-
-// unraced returns the first number under the race detector, which makes everything take ten times
-// as long, and the second one without it.
-func unraced(raceSize, size int) int {
-	if virtual.Raced {
-		return raceSize
-	}
-	return size
-}
-
-// skipRaced skips a statistic of many turns under the race detector. It would take half a minute,
-// and its goroutines are those of the simulations, which do run.
-func skipRaced(t *testing.T) {
-	t.Helper()
-	if virtual.Raced {
-		t.Skip("a statistic of many turns: it runs without the race detector")
-	}
-}
+func TestMain(m *testing.M) { virtual.OneProcessor(m) }
 
 // simulate runs a test in a world of its own. A failure names the seed: REDQUORUM_SEED repeats it,
 // as far as the order of goroutines allows. Porcupine must find what our own judge found.
@@ -146,7 +111,7 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 // newSimulation returns a simulation without nodes and processes. It must be canceled.
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{
-		cluster: &cluster{&virtual.Cluster{T: t, Clock: clocktest.New()}}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
+		Cluster: &virtual.Cluster{T: t, Clock: clocktest.New()}, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
 		ending: make(chan struct{}), latency: 2 * time.Millisecond, maxTTL: 2 * time.Second, patience: time.Minute,
 		hold: func(rng *rand.Rand) time.Duration { return upTo(rng, 20*time.Millisecond) },
 	}

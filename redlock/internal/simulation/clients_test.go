@@ -1,4 +1,4 @@
-package redlock_test
+package simulation_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -38,7 +39,7 @@ type process struct {
 func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
 	p := &process{sim: s, id: id, clock: s.Clock, route: &route{sim: s, conns: make(map[int][]*fakeredis.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
 	if !s.faults.restarts && !s.kind.changes && rng.IntN(2) == 0 { // a counter that is lost, or a change, would be too much
-		p.clock = &skewed{s.Clock, upTo(rng, time.Second) - 500*time.Millisecond}
+		p.clock = &virtual.Skewed{Clock: s.Clock, By: upTo(rng, time.Second) - 500*time.Millisecond}
 	}
 	if p.list = rng.Perm(len(s.Servers)); s.kind.changes {
 		var opts []redlock.Option

@@ -1,4 +1,4 @@
-package redlock_test
+package simulation_test
 
 import (
 	"encoding/json"
@@ -195,7 +195,7 @@ func (p *plan) command() string {
 	for i, f := range p.faults {
 		ids[i] = strconv.Itoa(f.id)
 	}
-	return fmt.Sprintf("REDQUORUM_SEED=%d REDQUORUM_FAULTS=%s REDQUORUM_ACTORS=%s REDQUORUM_LENGTH=%v go test -count=1 -v -run TestSmallHistories ./redlock",
+	return fmt.Sprintf("REDQUORUM_SEED=%d REDQUORUM_FAULTS=%s REDQUORUM_ACTORS=%s REDQUORUM_LENGTH=%v go test -count=1 -v -run TestSmallHistories ./redlock/internal/simulation",
 		p.seed, strings.Join(ids, ","), strings.Join(p.actors, ","), p.length)
 }
 

@@ -1,7 +1,8 @@
-package redlock_test
+package simulation_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -204,8 +205,20 @@ func (j *judge) watch(name string, holds bool) {
 func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *history.Hold {
 	return j.held(&history.Hold{
 		Who: who, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(),
-		Since: since, Kept: redlock.TakenUntil(lock),
+		Since: since, Kept: takenUntil(lock),
 	})
+}
+
+// takenUntil returns until when the name of a lock is taken because of its minimum hold, or 0. No
+// program needs to know, so the lock does not tell: this reads what it has.
+func takenUntil(lock *redlock.Lock) clock.Instant {
+	fields := reflect.ValueOf(lock).Elem()
+	hold := fields.FieldByName("minHold").Uint()
+	if hold == 0 {
+		return 0
+	}
+	acquired := clock.Instant(fields.FieldByName("acquired").Int())
+	return acquired.Add(time.Duration(hold) * time.Millisecond)
 }
 
 func (j *judge) held(t *history.Hold) *history.Hold {
