@@ -396,3 +396,19 @@ func (ms *Membership) clientLocked() *core.Client {
 	}
 	return c
 }
+
+// LongestTTL is how long any lock may last, as far as it is known.
+func (ms *Membership) LongestTTL() time.Duration {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.longestLocked()
+}
+
+func (ms *Membership) longestLocked() time.Duration {
+	if r := ms.reconciler.roster; r != nil {
+		return r.Longest()
+	}
+	return ms.maxTTL
+}
+
+func (ms *Membership) quarantineLocked() time.Duration { return core.Quarantine(ms.longestLocked()) }

@@ -46,49 +46,6 @@ func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	}
 }
 
-// reconsider handles a marker other than the one with which a node was admitted, and reports
-// whether the node votes by it. It does if another client has activated the incarnation that we
-// know, or has only refreshed the marker. Otherwise the server has forgotten what it held, or it is
-// a different one: the connection ends, and the next one finds out.
-func (ms *Membership) reconsider(i int, text string) bool {
-	m := record.ParseMarker(text)
-	ms.mu.Lock()
-	n := &ms.members[i]
-	switch {
-	case ms.stopped || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless:
-		ms.mu.Unlock()
-		return false
-	case m.State == record.MarkerLater, m.State == record.MarkerActive && m.Incarnation == n.marker.Incarnation && n.server.Fits(m):
-		if n.text != text {
-			ms.readLocked(i, text, 0)
-		}
-		ms.endLocked(false)
-		return ms.votesBy(i, text)
-	case text == n.text:
-		ms.mu.Unlock()
-		return ms.votesBy(i, text)
-	case n.phase == phaseQuarantined && n.asking != nil: // our own change came first
-		ms.mu.Unlock()
-		return false
-	}
-	// Not if only the rest of the marker is new, as when a replica that is long gone was forgotten.
-	forgot := n.known != "" && n.reported != n.known && (m.State != record.MarkerActive || m.Incarnation != n.known)
-	if forgot {
-		n.reported = n.known
-		ms.forgotLocked(n)
-	}
-	ms.mismatchLocked(n)
-	ms.endLocked(forgot)
-	ms.Nodes()[i].Reconnect(ErrUnproven.Err)
-	return false
-}
-
-// votesBy reports whether a node votes by a marker.
-func (ms *Membership) votesBy(i int, text string) bool {
-	v := ms.View()
-	return v.Voting.Has(i) && v.markers[i] == text
-}
-
 // CheckHealth reads the markers regularly, and more often while locks are held, so that holders
 // learn in time that a quorum has forgotten them, even if nothing else is asked of the servers. It
 // is called whenever a lock is acquired, so it takes no mutex while there are many: a tick that

@@ -1,14 +1,12 @@
 package members
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -294,11 +292,6 @@ func (ms *Membership) Epoch() uint64 {
 	return ms.epoch.Load()
 }
 
-// forgotLocked notes that a server has forgotten.
-func (ms *Membership) forgotLocked(n *member) {
-	n.restarted, n.forgotten = ms.epoch.Add(1), cmp.Or(n.known, n.met)
-}
-
 // ForgottenSince returns how many nodes have forgotten since an epoch. A server counts once, and
 // one that never was a member does not: it never had a vote.
 func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
@@ -388,22 +381,6 @@ func (ms *Membership) findDuplicatesLocked() {
 		}
 	}
 }
-
-// LongestTTL is how long any lock may last, as far as it is known.
-func (ms *Membership) LongestTTL() time.Duration {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.longestLocked()
-}
-
-func (ms *Membership) longestLocked() time.Duration {
-	if r := ms.reconciler.roster; r != nil {
-		return r.Longest()
-	}
-	return ms.maxTTL
-}
-
-func (ms *Membership) quarantineLocked() time.Duration { return core.Quarantine(ms.longestLocked()) }
 
 // MaxTTL is how long a lock may last: the cluster's MaxTTL, or as long as none is known any.
 //
