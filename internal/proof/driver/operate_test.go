@@ -105,8 +105,8 @@ func forces(a *actor) {
 	}
 }
 
-// forcesSeen takes a name from whom it saw, while that one releases it and the next one gets it: the
-// next one keeps it.
+// forcesSeen takes a name from whom it saw, while that one releases it and the next one gets it:
+// the next one keeps it.
 func forcesSeen(a *actor) {
 	name := "re" + a.fresh()
 	seen := a.acquire(a.unrenewed(a.mutex(name, false)))

@@ -6,8 +6,8 @@ import (
 )
 
 // drawOutage may give the plan faults that belong together, which single ones seldom do. It comes
-// before the clients are drawn, because it may lengthen MaxTTL. What it returns puts these faults in
-// the place of single ones.
+// before the clients are drawn, because it may lengthen MaxTTL. What it returns puts these faults
+// in the place of single ones.
 func (p *plan) drawOutage(rng *rand.Rand) (add func()) {
 	if p.masters < 3 || p.unsettled() || rng.IntN(5) > 0 {
 		return func() {}

@@ -153,8 +153,9 @@ func (r *run) masterKeys(held []*handle) {
 }
 
 // places looks for places of calls that do not wait. Where messages are lost, or a master is
-// removed, the one that gives up a place may be, too; then the list ends by itself. So it does where
-// a call got its lock while one master still refused it, because another library's client had it.
+// removed, the one that gives up a place may be, too; then the list ends by itself. So it does
+// where a call got its lock while one master still refused it, because another library's client had
+// it.
 func (r *run) places(master int, list string, all []string) {
 	for i := 0; i < len(all); i += 2 {
 		turn := all[i] == "others" || all[i] == "anyone" // of other libraries

@@ -48,7 +48,8 @@ func pairProcess(value string) string {
 // place is the place of a waiter on a list.
 func place(value string) string { return pairProcess(value) + ":" + value }
 
-// places are those of waiters. A reader's begins with a sign, and that of a holder with another one.
+// places are those of waiters. A reader's begins with a sign, and that of a holder with another
+// one.
 func places(waiting []spec.Waiter[string]) []string {
 	places := []string{}
 	for _, waiter := range waiting {

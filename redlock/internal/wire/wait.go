@@ -56,6 +56,7 @@ type WaitReply struct {
 // Holder is who has a lock that is refused to a waiter.
 type Holder uint8
 
+// The holders. For a foreign one, or its turn, only one waiter polls: the oldest.
 const (
 	HolderOurs Holder = iota // a lock of this library
 

@@ -9,9 +9,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
-// embedded is a set of Redis masters inside this process, each on its own loopback port. A node that
-// is stopped keeps its data. (A master that comes back empty has forgotten its votes; the demo does
-// not show that.)
+// embedded is a set of Redis masters inside this process, each on its own loopback port. A node
+// that is stopped keeps its data. (A master that comes back empty has forgotten its votes; the demo
+// does not show that.)
 type embedded struct {
 	*redlocktest.Cluster
 	close func()
