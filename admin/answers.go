@@ -109,7 +109,7 @@ func (o *Operator) askAll(ctx context.Context, names []string, semaphores map[st
 		a := &told[i]
 		a.Stats = &stats
 		if ctx.Err() != nil {
-			a.Status, a.Unasked, errs[i] = Status{Name: names[i], Quorum: stats.Quorum()}, true, context.Cause(ctx)
+			a.Status, a.Unasked, errs[i] = Status{Name: names[i], Quorum: stats.Quorum}, true, context.Cause(ctx)
 		} else {
 			a.Status, errs[i] = o.Inspect(ctx, names[i])
 			a.Semaphore = semaphores[names[i]]

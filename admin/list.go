@@ -126,7 +126,7 @@ func (o *Operator) scanAll(ctx context.Context, q *Query) []Scan {
 			if scans[i].Err != nil || i >= len(stats.Nodes) || stats.Nodes[i].Barred != nil {
 				return
 			}
-			if full.Add(1) == int64(stats.Members-stats.Quorum()+1) {
+			if full.Add(1) == int64(stats.Members-stats.Quorum+1) {
 				clk.AfterFunc(clk.Now().Sub(began)+slowPause, func() { cancel(errSlow) }) // nothing, once all are through
 			}
 		})

@@ -171,7 +171,7 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 		gauge(name, help)
 		fmt.Fprintf(&b, "redquorum_%s %g\n", name, value)
 	}
-	one("quorum_nodes", "Nodes that make a quorum.", float64(s.stats.Quorum()))
+	one("quorum_nodes", "Nodes that make a quorum.", float64(s.stats.Quorum))
 	one("cluster_members", "Masters of which a majority is a quorum.", float64(s.stats.Members))
 	one("cluster_version", "Version of the list of members; 0 while none is known.", float64(s.stats.Version))
 	for _, m := range nodeMetrics {

@@ -58,7 +58,7 @@ func (s *script) now() []survey.Inspection {
 }
 
 func (s *script) stats() redlock.Stats {
-	return redlock.Stats{Members: 3, Cluster: "C", Version: 1, Nodes: []redlock.NodeStats{
+	return redlock.Stats{Members: 3, Quorum: 2, Cluster: "C", Version: 1, Nodes: []redlock.NodeStats{
 		{Stats: pool.Stats{Endpoint: "redis://a:1", State: pool.Up, Calls: s.spent.Load(), Product: "redis", Version: "8"}, Memory: "active"},
 		{Stats: pool.Stats{Endpoint: "redis://b:1", State: pool.Up}, Barred: pool.ErrQuarantined, QuarantinedFor: time.Minute, Memory: "lost"},
 		{Stats: pool.Stats{Endpoint: "redis://c:1", State: pool.Down, Err: errors.New("dial redis://:secret@c:1: <refused>")}},

@@ -19,7 +19,7 @@ func (p *page) tellVotes(s *snapshot) {
 		p.Problem = "The masters have not been asked yet, or do not answer."
 		return
 	}
-	votes, young, need := 0, 0, s.stats.Quorum()
+	votes, young, need := 0, 0, s.stats.Quorum
 	var waits []time.Duration // of masters that vote again by themselves
 	for i := range s.stats.Nodes {
 		n := &s.stats.Nodes[i]

@@ -20,7 +20,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // seen is what is known of masters: v votes, d is down, n is new, and a digit has no vote for so
 // many minutes.
 func seen(masters string) *snapshot {
-	s := &snapshot{at: noon, stats: redlock.Stats{Members: len(masters)}}
+	s := &snapshot{at: noon, stats: redlock.Stats{Members: len(masters), Quorum: len(masters)/2 + 1}}
 	for i, c := range masters {
 		n := redlock.NodeStats{Stats: pool.Stats{Endpoint: "redis://" + string(rune('a'+i)) + ":1", State: pool.Up}, Memory: "active"}
 		switch {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
 // Stats is what a Locker has done and the state of its nodes, at one moment.
@@ -27,11 +26,9 @@ type Stats struct {
 	Cluster      string      // by whose list of members votes count; empty while none is known
 	Version      int64       // of that list; 0 while none is known
 	Members      int         // masters of which a majority is a quorum; without a cluster, the endpoints
+	Quorum       int         // how many votes make a quorum
 	Nodes        []NodeStats // in the order of the endpoints; then members that the Locker's list lacks
 }
-
-// Quorum returns how many votes make a quorum.
-func (s Stats) Quorum() int { return quorum.Need(s.Members) }
 
 // NodeStats is the state of a node, and whether its vote counts.
 type NodeStats struct {
@@ -70,7 +67,7 @@ func (l *Locker) Stats() Stats {
 		SecondRounds: l.counts.secondRounds.Load(),
 	}
 	view := l.members.View()
-	if s.Members = view.Size(); view.Roster != nil {
+	if s.Members, s.Quorum = view.Size(), view.Need(); view.Roster != nil {
 		s.Cluster, s.Version = view.Roster.Cluster, view.Roster.Version.Number
 	}
 	for i := range l.nodes() {

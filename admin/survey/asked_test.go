@@ -121,7 +121,7 @@ func TestAnswersOfMoreMastersThanBeforeAreTakenTogether(t *testing.T) {
 		in := InspectionOf(&admin.Answers{
 			Status:    admin.Status{Name: "s", Nodes: nodes[:known], Quorum: 3, Free: true},
 			Semaphore: admin.SemaphoreStatus{Name: "s", Permits: 1, Slots: []admin.Status{{Name: "s#1", Nodes: nodes, Quorum: 3}}, Nodes: more, Quorum: 3},
-			Stats:     &redlock.Stats{Members: 4, Nodes: make([]redlock.NodeStats, known/2)},
+			Stats:     &redlock.Stats{Members: 4, Quorum: 3, Nodes: make([]redlock.NodeStats, known/2)},
 		})
 		require.Len(t, in.Nodes, known)
 		for i, n := range in.Nodes {

@@ -90,7 +90,7 @@ func (l *Listing) Failure() error {
 // somebody whose owner matches has the lock, a permit of it, reads it, or probably has it. In an
 // owner, * is any text and ? any character; an empty one is any owner.
 func ListingOf(told *admin.Scanned, owner string) Listing {
-	l := Listing{Members: told.Stats.Members, Quorum: told.Stats.Quorum(), Locks: []Inspection{}}
+	l := Listing{Members: told.Stats.Members, Quorum: told.Stats.Quorum, Locks: []Inspection{}}
 	matches := ownerMatcher(cmp.Or(owner, "*"))
 	for i := range told.Answers {
 		switch in := InspectionOf(&told.Answers[i]); {

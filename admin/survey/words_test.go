@@ -110,7 +110,7 @@ func TestTermsAreToldWithTheirLeaders(t *testing.T) {
 }
 
 func TestWhatWasNotAskedAboutIsInTheList(t *testing.T) {
-	told := admin.Scanned{Answers: []admin.Answers{{Status: admin.Status{Name: "x", Quorum: 2}, Stats: &redlock.Stats{Members: 3}, Unasked: true}}}
+	told := admin.Scanned{Answers: []admin.Answers{{Status: admin.Status{Name: "x", Quorum: 2}, Stats: &redlock.Stats{Members: 3, Quorum: 2}, Unasked: true}}}
 	listed := ListingOf(&told, "")
 	require.Len(t, listed.Locks, 1)
 	assert.Equal(t, "unknown", listed.Locks[0].Verdict)

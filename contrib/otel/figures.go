@@ -11,7 +11,7 @@ import (
 var lockerFigures = []figure[redlock.Stats]{
 	{form{sum, "redquorum.locks.held", "{lock}", "Locks held now."}, func(s *redlock.Stats) float64 { return float64(s.Held) }},
 	{form{sum, "redquorum.callers.waiting", "{call}", "Calls that wait for a lock now."}, func(s *redlock.Stats) float64 { return float64(s.Waiting) }},
-	{form{gauge, "redquorum.quorum.nodes", "{node}", "Nodes that make a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Quorum()) }},
+	{form{gauge, "redquorum.quorum.nodes", "{node}", "Nodes that make a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Quorum) }},
 	{form{gauge, "redquorum.cluster.members", "{node}", "Masters of which a majority is a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Members) }},
 	{form{gauge, "redquorum.cluster.version", "", "Version of the list of members; 0 while none is known."}, func(s *redlock.Stats) float64 { return float64(s.Version) }},
 	{form{counter, "redquorum.locks.acquired", "{lock}", "Locks acquired."}, func(s *redlock.Stats) float64 { return float64(s.Acquired) }},

@@ -28,7 +28,7 @@ type collector struct{ locker *redlock.Locker }
 var lockerMetrics = []metric[redlock.Stats]{
 	gauge("locks_held", "Locks held now.", func(s redlock.Stats) float64 { return float64(s.Held) }),
 	gauge("callers_waiting", "Calls that wait for a lock now.", func(s redlock.Stats) float64 { return float64(s.Waiting) }),
-	gauge("quorum_nodes", "Nodes that make a quorum.", func(s redlock.Stats) float64 { return float64(s.Quorum()) }),
+	gauge("quorum_nodes", "Nodes that make a quorum.", func(s redlock.Stats) float64 { return float64(s.Quorum) }),
 	gauge("cluster_members", "Masters of which a majority is a quorum.", func(s redlock.Stats) float64 { return float64(s.Members) }),
 	gauge("cluster_version", "Version of the list of members; 0 while none is known.", func(s redlock.Stats) float64 { return float64(s.Version) }),
 	counter("locks_acquired_total", "Locks acquired.", func(s redlock.Stats) uint64 { return s.Acquired }),

@@ -179,7 +179,7 @@ func TestEveryFigureOfTheStatsIsExported(t *testing.T) {
 	}
 	c := cluster.Start(t, 1)
 	got := values(t, newRegistry(t, redprometheus.NewCollector(cluster.NewConnected(t, c.URLs()))))
-	assert.Len(t, got, figures+4, "quorum_nodes, node_votes, node_info and cluster_version are not of the texts above")
+	assert.Len(t, got, figures+3, "node_votes, node_info and cluster_version are not of the texts above")
 }
 
 func TestTheCodeOfTheReadmeCompiles(t *testing.T) {

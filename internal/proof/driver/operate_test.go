@@ -62,7 +62,7 @@ func counts(a *actor) {
 	a.promise("Stats", s.Held >= 0 && s.Waiting >= 0 && len(s.Nodes) >= len(life.client.plan.list) && s.Lost <= s.Acquired &&
 		uint64(s.Held)+s.Lost <= s.Acquired, "%s: %+v", a.who, s) //nolint:gosec // it is not negative
 	if s.Version > 0 && !a.plan.unsettled() {
-		a.promise("Stats.Quorum", s.Quorum() == a.plan.masters/2+1, "%s: quorum of %d, of %d masters", a.who, s.Quorum(), a.plan.masters)
+		a.promise("Stats.Quorum", s.Quorum == a.plan.masters/2+1, "%s: quorum of %d, of %d masters", a.who, s.Quorum, a.plan.masters)
 	}
 	for _, n := range s.Nodes {
 		a.reachIf("a release that waits for a master", n.Kept > 0)

@@ -109,7 +109,7 @@ var promises = []said{
 	{"redlock.Stats", "votes that our releases gave to waiters, here or elsewhere", "hooks and statistics: Handed"},
 	{"redlock.Stats", "locks held now", "Stats.Held and Stats.Waiting"},
 	{"redlock.Stats", "Stats is what a Locker has done and the state of its nodes, at one moment.", "Stats"},
-	{"redlock.Stats.Quorum", "Quorum returns how many votes make a quorum.", "Stats.Quorum"},
+	{"redlock.Stats", "how many votes make a quorum", "Stats.Quorum"},
 
 	// redlock: the Locker, and what operators call
 	{"redlock.Locker.Close", "It takes at most about two node timeouts, plus up to a second", "Close in time"},

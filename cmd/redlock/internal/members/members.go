@@ -172,7 +172,7 @@ func failure(err error, operator *admin.Operator) error {
 	if !errors.Is(err, redlock.ErrNoQuorum) {
 		return cli.InvalidUsage(err)
 	}
-	if stats := operator.Stats(); stats.Cluster == "" && admin.CountVotes(stats.Nodes) >= stats.Quorum() {
+	if stats := operator.Stats(); stats.Cluster == "" && admin.CountVotes(stats.Nodes) >= stats.Quorum {
 		return errByList
 	}
 	return cli.StatusError{Status: cli.ExitNoQuorum, Err: err}

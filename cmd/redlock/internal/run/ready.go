@@ -57,11 +57,11 @@ func (r *runner) untilQuorum() (left time.Duration, known bool) {
 			ends = append(ends, n.QuarantinedFor)
 		}
 	}
-	if len(ends) < stats.Quorum() {
+	if len(ends) < stats.Quorum {
 		return 0, false
 	}
 	slices.Sort(ends)
-	left = ends[stats.Quorum()-1]
+	left = ends[stats.Quorum-1]
 	return left, left > 0
 }
 
@@ -69,7 +69,7 @@ func (r *runner) untilQuorum() (left time.Duration, known bool) {
 func (r *runner) unready() error {
 	stats := r.locker.Stats()
 	nodes := stats.Nodes
-	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum()}
+	failure := &redlock.QuorumError{Op: "ready", Need: stats.Quorum}
 	for i := range nodes {
 		n := &nodes[i]
 		if !admin.Votes(n) {

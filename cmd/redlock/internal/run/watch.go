@@ -199,7 +199,7 @@ func (h *holder) sayDegraded(end bool) {
 	}
 	h.saidDegraded = len(lacking)
 	h.messages.Say("degraded", "no vote from %d of %d masters (a quorum takes %d): %s",
-		len(lacking), len(stats.Nodes), stats.Quorum(), masters.Causes(lacking))
+		len(lacking), len(stats.Nodes), stats.Quorum, masters.Causes(lacking))
 }
 
 // answerTime is a moment that is long enough for a master to connect and to get its vote.
