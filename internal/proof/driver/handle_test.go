@@ -198,7 +198,7 @@ func (a *actor) roundError(call string, h *handle, err error, ctx *limited) {
 		return
 	}
 	a.sound(call, err, ctx, h.life)
-	a.promise("errors of "+call, is(err, redlock.ErrLost, redlock.ErrReleased, redlock.ErrNoQuorum) || ctx.Err() != nil && is(err, ctx.Err()),
+	a.promise("errors of "+call, is(err, redlock.ErrLost, redlock.ErrReleased, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()),
 		"%s: %s: %v", a.who, call, err)
 	if is(err, redlock.ErrLost) {
 		a.promise("ErrLost is final", h.lock.Err() != nil && h.lock.Remaining() <= 0, "%s: %s: %v, and Err is %v", a.who, call, err, h.lock.Err())

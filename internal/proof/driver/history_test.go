@@ -29,7 +29,6 @@ type run struct {
 	watchers sync.WaitGroup // of locks
 	open     atomic.Int32   // faults that have begun, and not ended
 	calls    atomic.Int32   // that acquire, and are under way
-	changed  atomic.Int64   // members that one was added to, or removed from
 
 	mu      sync.Mutex // guards the fields below
 	clients []*client

@@ -9,7 +9,8 @@ import (
 
 // drawLists may have the clients list different masters, which are no cluster yet. All lists share
 // a master, so that no two of them lead to clusters that know nothing of each other. Or there are
-// two clusters, and each list has most masters of the first.
+// two clusters, and each list has most masters of the first, and no more of the second: by more of
+// the second a client would enter that one while the others are silent (docs/operations.md).
 func (p *plan) drawLists(rng *rand.Rand) {
 	if p.lists = rng.IntN(6) == 0 && !p.changes; !p.lists {
 		return
@@ -28,7 +29,7 @@ const first = 3
 func (p *plan) listOfShared(rng *rand.Rand) []int {
 	if p.rival { // most masters of one cluster, and some of another one, or none
 		list := rng.Perm(first)[:2+rng.IntN(2)]
-		for _, i := range rng.Perm(p.masters - first)[:rng.IntN(p.masters-first+1)] {
+		for _, i := range rng.Perm(p.masters - first)[:rng.IntN(min(len(list), p.masters-first)+1)] {
 			list = append(list, first+i)
 		}
 		return list

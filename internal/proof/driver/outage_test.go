@@ -3,6 +3,8 @@ package driver_test
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // drawOutage may give the plan faults that belong together, which single ones seldom do. It comes
@@ -59,11 +61,15 @@ func (r *run) tellsOfLoss() {
 	if r.plan.forgotten == 0 {
 		return
 	}
-	r.pause(r.plan.forgotten)
+	began := r.clock.Now()
+	idle, lock := r.idles()
+	defer func() { _ = idle.Close() }() //nolint:errcheck // what it holds is lost
+	r.pause(r.plan.forgotten - r.since(began))
 	at := r.clock.Now()
 	time.Sleep(4 * latency)
 	held := r.held()
 	time.Sleep(toldOfLoss - 4*latency + r.slack)
+	r.promise("the holder of a forgotten lock is told", lock == nil || lock.Err() != nil, "an idle one: a majority forgot its lock at %v", time.Duration(at))
 	for _, h := range held {
 		h.mu.Lock()
 		since := h.hold.From
@@ -72,4 +78,17 @@ func (r *run) tellsOfLoss() {
 			r.promise("the holder of a forgotten lock is told", h.lock.Err() != nil, "%v: a majority forgot it at %v", h.hold, time.Duration(at))
 		}
 	}
+}
+
+// idles opens a Locker that asks the masters nothing once it has a lock, which is nil if it got none.
+func (r *run) idles() (*redlock.Locker, *redlock.Lock) {
+	locker := r.newClient(&r.plan.clients[0]).current().locker
+	if locker.Ready(r.base) != nil {
+		return locker, nil
+	}
+	lock, err := locker.TryLock(r.base, "idle", redlock.WithTTL(r.plan.maxTTL), redlock.WithoutRenewal())
+	if err != nil {
+		return locker, nil
+	}
+	return locker, lock
 }

@@ -170,7 +170,7 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 	for range count {
 		f := faultPlan{what: kinds[rng.IntN(len(kinds))], master: rng.IntN(p.masters), much: 1 + rng.IntN(20)}
 		if slices.Contains(forgetful, f.what) {
-			if p.masters < 3 || p.lists || p.changes && !alone {
+			if p.masters < 3 || p.unsettled() {
 				continue
 			}
 			f.master, p.forgets = one, true
@@ -213,9 +213,7 @@ func (p *plan) drawBeside(rng *rand.Rand) {
 		}
 	}
 	if p.changes || p.lists && !p.rival && rng.IntN(2) == 0 {
-		for range 1 + p.rng("operators", 0).IntN(2) {
-			p.beside = append(p.beside, besidePlan{operator, changes})
-		}
+		p.beside = append(p.beside, besidePlan{"an operator changes members", changes})
 	}
 }
 
@@ -242,15 +240,8 @@ func (p *plan) keepsReleases() bool {
 }
 
 // has reports whether something happens beside the actors.
-func (p *plan) has(what string) bool { return p.count(what) > 0 }
-
-func (p *plan) count(what string) (n int) {
-	for _, b := range p.beside {
-		if b.what == what {
-			n++
-		}
-	}
-	return n
+func (p *plan) has(what string) bool {
+	return slices.ContainsFunc(p.beside, func(b besidePlan) bool { return b.what == what })
 }
 
 // spoiled reports whether others write beside the locks.

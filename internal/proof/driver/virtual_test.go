@@ -111,10 +111,6 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 		return func() { m.Kill(); m.RestartFromSnapshot() }
 	},
 	"sends a surplus reply": func(m *fakeMaster, _ int) func() { m.Inject([]byte("*1\r\n$5\r\nstray\r\n")); return func() {} },
-	"forbids INFO": func(m *fakeMaster, _ int) func() {
-		m.RefuseWith("NOPERM this user has no permissions to run it", "info")
-		return func() { m.RefuseWith("", "info") }
-	},
 	"scripts flushed": func(m *fakeMaster, _ int) func() {
 		_, _ = m.do("SCRIPT", "FLUSH") //nolint:errcheck // it may be down
 		return func() {}

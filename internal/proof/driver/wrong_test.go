@@ -14,7 +14,7 @@ const aboveClusters = "a TTL above the cluster's"
 // mistakes are calls with an argument that is wrong, whatever the masters are like.
 var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle) error{
 	"databases that differ": func(_ context.Context, _ *redlock.Locker, h *handle) error {
-		l, err := redlock.New([]string{h.endpoints[0] + "/0", h.endpoints[0] + "/1"}, h.options...)
+		l, err := redlock.New([]string{"redis://a:6379/0", "redis://b:6379/1"}, h.options...)
 		if err == nil {
 			_ = l.Close()
 		}
