@@ -114,9 +114,9 @@ func forcesSeen(a *actor) {
 		return
 	}
 	seen.taken.Store(true)
-	operator, forced := admin.Of(a.life().locker), make(chan error, 1)
+	operator, forced, after := admin.Of(a.life().locker), make(chan error, 1), upTo(a.rng, 2*latency)
 	go func() {
-		time.Sleep(upTo(a.rng, 2*latency))
+		time.Sleep(after)
 		forced <- operator.ForceUnlock(a.base, name, seen.hold.Value)
 	}()
 	a.unlock(seen)
