@@ -46,7 +46,7 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 			return err
 		}
 		if !l.life.enter() {
-			return errors.Join(lock.Err(), ErrClosed)
+			return lock.closing()
 		}
 		x := l.extend([]*Lock{lock}, func(*Lock) time.Duration { return ttl })
 		if x == nil { // another extension came first, or the lock has ended
@@ -318,6 +318,15 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 	}
 }
 
+// closing returns why a lock of a closed Locker is not asked about. Close may be about to release it,
+// which nothing can stop any more.
+func (lock *Lock) closing() error {
+	if err := lock.Err(); err != nil {
+		return errors.Join(err, ErrClosed)
+	}
+	return releasedFor(ErrClosed)
+}
+
 // Verify asks the nodes whether a quorum still holds the lock, and returns nil if so. The answer is
 // about the past: see [Lock.Remaining] for how long the lock can be trusted.
 //
@@ -336,7 +345,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	}
 	l := lock.locker
 	if !l.life.enter() {
-		return ErrClosed
+		return lock.closing()
 	}
 	defer l.life.leave()
 	r := l.rounds.New(&round.Spec{Request: lock.kind.verify(lock), Meaning: wire.Yes, Rule: quorum.DecideHeld})

@@ -81,6 +81,26 @@ func TestCloseReleasesMoreThanTheNodesCanQueue(t *testing.T) {
 	})
 }
 
+// Close releases so many locks that it waits for the first before the last.
+func TestALockThatCloseIsAboutToReleaseIsReleased(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		l := c.Locker()
+		var locks []*redlock.Lock
+		for i := range 4097 {
+			locks = append(locks, c.Lock(l, strconv.Itoa(i)))
+		}
+		c.Slow(2 * time.Millisecond)
+		closed := c.Ending(l.Close)
+		time.Sleep(time.Millisecond)
+		last := slices.IndexFunc(locks, func(lock *redlock.Lock) bool { return lock.Err() == nil })
+		require.GreaterOrEqual(t, last, 0)
+		require.ErrorIs(t, locks[last].Verify(ctx), redlock.ErrReleased)
+		require.ErrorIs(t, locks[last].Extend(ctx, time.Second), redlock.ErrReleased)
+		require.NoError(t, locks[last].Err(), "it will be")
+		require.NoError(t, <-closed)
+	})
+}
+
 // Before the undo of a lost lock is due, or at the very moment in which the schedule calls back for
 // it.
 func TestCloseUndoesLocksThatWereLostAtOnce(t *testing.T) {
