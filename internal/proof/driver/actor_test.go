@@ -111,7 +111,7 @@ func (a *actor) patience(waits bool) *limited {
 func (l *limited) over(now clock.Instant) bool { return l.ends != 0 && now >= l.ends || l.Err() != nil }
 
 // inTime judges how long a call took: at most the limit, 0 for none, and not beyond its context.
-// What a tracer takes comes on top.
+// What a tracer takes comes on top, and what timers may be late on a machine that sleeps meanwhile.
 func (a *actor) inTime(promise, call string, began clock.Instant, limit time.Duration, ctx *limited) {
 	took := a.since(began)
 	if ctx != nil && ctx.ends != 0 {
@@ -122,7 +122,11 @@ func (a *actor) inTime(promise, call string, began clock.Instant, limit time.Dur
 	if limit == 0 && (ctx == nil || ctx.ends == 0) {
 		return
 	}
-	a.promise(promise, took <= limit+a.slack+a.plan.lingers, "%s: %s took %v, at most %v are promised", a.who, call, took, limit)
+	late := a.slack + a.plan.lingers
+	if a.plan.sleeps {
+		late += clock.MaxNap
+	}
+	a.promise(promise, took <= limit+late, "%s: %s took %v, at most %v are promised", a.who, call, took, limit)
 }
 
 // is reports whether an error matches any of some.

@@ -160,7 +160,7 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 		cause := context.Cause(ctx)
 		if is(cause, election.ErrResigned) && r.plan.steady() && r.look { // the lock is kept until lead returns
 			time.Sleep(upTo(rng, 20*time.Millisecond))
-			if !life.closed.Load() { // Close does not wait for lead
+			if !life.closed.Load() && !life.unlocked.Load() { // which do not wait for lead
 				h.To = r.clock.Now()
 			}
 		}

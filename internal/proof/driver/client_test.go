@@ -22,10 +22,11 @@ type client struct {
 
 // life is one Locker, from New to Close.
 type life struct {
-	client *client
-	locker *redlock.Locker
-	closed atomic.Bool  // Close was called
-	got    atomic.Int64 // locks that calls returned
+	client   *client
+	locker   *redlock.Locker
+	closed   atomic.Bool  // Close was called
+	unlocked atomic.Bool  // UnlockAll was called
+	got      atomic.Int64 // locks that calls returned
 
 	mu     sync.Mutex // guards the fields below
 	hooks  map[string]uint64

@@ -197,6 +197,7 @@ func unlocksAll(a *actor) {
 	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
 	defer ctx.cancel()
 	a.note(a.who, "UnlockAll of %s", life.client.plan.who)
+	life.unlocked.Store(true)
 	err := life.locker.UnlockAll(ctx)
 	a.inTime("unlocking in time", "UnlockAll", began, nodeTimeout(a.plan.maxTTL), nil)
 	a.promise("errors of UnlockAll", err == nil || is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrClosed), "%s: UnlockAll: %v", a.who, err)
