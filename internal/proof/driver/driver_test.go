@@ -90,11 +90,9 @@ type share struct {
 const (
 	shareVariable = "REDQUORUM_DRIVE"
 
-	// enough is how many histories look at every promise, and reach every rare state.
+	// enough is how many histories look at every promise, and reach every rare state. Runs of so
+	// many or fewer play the same ones each time; longer ones play new ones.
 	enough = 2000
-
-	// settled is how many histories an ordinary run plays at most, which are always the same.
-	settled = 200
 
 	// mostFailed ends a share of a broken library.
 	mostFailed = 5
@@ -145,8 +143,8 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	count := history.Count(t, 60)
-	if base >>= 1; count <= settled {
-		base = 1 // the same ones in every ordinary run; more of them are new ones
+	if base >>= 1; count <= enough {
+		base = 1
 	}
 	t.Logf("REDQUORUM_SEED=%d and the next %d", base, count-1)
 	all := newOutcome()

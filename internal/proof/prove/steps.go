@@ -34,7 +34,7 @@ type sizes struct {
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", driver: "200",
+		models: "REDQUORUM_SEARCH=1", driver: "2000",
 		changes: "REDQUORUM_PROVE=1", chaos: "2m", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
