@@ -131,7 +131,7 @@ func TestNamesThatAreUsedOnceLeaveNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inLongBubble(t, 3, func(t *testing.T, c *cluster) {
 				l, other := c.Renewing(), c.Renewing()
-				size := virtual.SizeOf(40_000/row.room, 100_000)
+				size := virtual.SizeOf(40_000/row.room, 350_000) // in a soak, a million names
 				heap := func(from, to int) (bytes, goroutines int) {
 					for i := from; i < to; i++ {
 						require.NoError(t, row.once(c, l, other, fmt.Sprint(i)))
