@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +39,31 @@ func TestEveryBugNamesAClaimAndAStepThatExist(t *testing.T) {
 			found = found || strings.Contains(string(text), "\nfunc "+b.step.test+"(t *testing.T)")
 		}
 		assert.True(t, found, "%s: there is no %v", b.name, b.step)
+	}
+}
+
+// The table of what the driver catches names bugs that there are, and that it can notice.
+func TestTheTableOfTheDriverIsOfBugsThatItCanNotice(t *testing.T) {
+	text, err := os.ReadFile("driver.tsv")
+	require.NoError(t, err)
+	visible := make(map[string]bool)
+	for _, b := range bugsOf(t) {
+		visible[b.name] = b.hidden == ""
+	}
+	rows := strings.Split(strings.TrimSpace(string(text)), "\n")[1:]
+	assert.True(t, slices.IsSorted(rows))
+	for _, row := range rows {
+		columns := strings.Split(row, "\t")
+		require.Len(t, columns, 3, row)
+		assert.True(t, visible[columns[0]], "%s: there is no such bug, or the driver cannot notice it: leave the row out", columns[0])
+		histories, err := strconv.Atoi(columns[1])
+		require.NoError(t, err, row)
+		if columns[2] == "-" {
+			continue
+		}
+		first, err := strconv.Atoi(columns[2])
+		require.NoError(t, err, row)
+		assert.True(t, 1 <= first && first <= histories, row)
 	}
 }
 
