@@ -121,11 +121,12 @@ func (ms *Membership) form(ctx context.Context, reports []core.Report, roster *r
 	if len(joined) == 1 {
 		joined = append(joined, ms.join(ctx, f.Of[1:], roster)...)
 	}
-	soFar, all := ms.learn, len(joined) == len(f.Of) && ms.clock.Now() <= began.Add(core.Joining(maxTTL))
+	asks, all := core.TellFirst(joined, ms.clock.Now() <= began.Add(core.Joining(maxTTL)), roster)
+	soFar := ms.learn
 	if !all {
 		soFar = nil
 	}
-	ms.apply(ctx, core.TellFirst(joined, all, roster), soFar)
+	ms.apply(ctx, asks, soFar)
 }
 
 // formable returns what the masters would form, and notes what is missing.

@@ -130,9 +130,11 @@ func Joined(answers []Report, roster *record.Roster) []Report {
 	})
 }
 
-// TellFirst tells masters that have joined a new cluster that all have, for as long as they may be
-// told; or if not all have, it sets them back.
-func TellFirst(joined []Report, all bool, roster *record.Roster) (asks []Change) {
+// TellFirst tells masters that have joined a new cluster that all of its members have, for as long
+// as they may be told; or if not all have joined in time, it sets them back, and that cluster is
+// given up for ever.
+func TellFirst(joined []Report, inTime bool, roster *record.Roster) (asks []Change, all bool) {
+	all = inTime && len(joined) == len(roster.Members)
 	for i := range joined {
 		r := &joined[i]
 		if all {
@@ -141,7 +143,7 @@ func TellFirst(joined []Report, all bool, roster *record.Roster) (asks []Change)
 			asks = append(asks, leave(r))
 		}
 	}
-	return asks
+	return asks, all
 }
 
 // leave has a master belong to no cluster.

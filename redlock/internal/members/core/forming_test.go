@@ -158,9 +158,9 @@ func (f *forming) goOn(w *formers, i int) bool {
 			c.phase, c.began, c.answers = "over", 0, nil // and its message may come yet
 		}
 	case "rest":
-		all := len(joined) == len(c.of) && w.now == c.began
+		asks, _ := TellFirst(joined, w.now == c.began, roster)
 		c.phase, c.began, c.answers = "telling", 0, nil
-		c.asks = append(slices.Clone(c.asks), TellFirst(joined, all, roster)...)
+		c.asks = append(slices.Clone(c.asks), asks...)
 	default:
 		return false
 	}
