@@ -5,17 +5,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func Example() {
-	masters, stop := redlocktest.Masters(1) // your own master: redis://a:6379
-	defer stop()
+	server := miniredis.NewMiniRedis() // embedded, so that the example runs anywhere
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
 
 	// Neither errors nor statistics contain the user or the password of an endpoint.
-	node, err := pool.NewNode(masters.Endpoints()[0], pool.WithDialTimeout(10*time.Second))
+	node, err := pool.NewNode("redis://"+server.Addr(), pool.WithDialTimeout(10*time.Second))
 	if err != nil {
 		panic(err) // a bad endpoint or option; nothing was dialed
 	}

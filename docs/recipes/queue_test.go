@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
-	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 //recipe:begin
@@ -35,13 +36,16 @@ func ship(ctx context.Context, locker *redlock.Locker, store string, send func(c
 func Example_serializedQueue() {
 	_, machine, stop := masters()
 	defer stop()
-	store, end := redlocktest.Masters(1) // yours is a redis-server of its own, with persistence
-	defer end()
+	store := miniredis.NewMiniRedis() // yours is a redis-server of its own, with persistence
+	if err := store.Start(); err != nil {
+		panic(err)
+	}
+	defer store.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	shop := machine()
-	parcels, err := queue.New(shop, store.Endpoints()[0], "parcels")
+	parcels, err := queue.New(shop, store.Addr(), "parcels")
 	if err != nil {
 		panic(err)
 	}
@@ -57,7 +61,7 @@ func Example_serializedQueue() {
 	for range 3 {
 		locker := machine()
 		go func() {
-			ended <- ship(ctx, locker, store.Endpoints()[0], func(_ context.Context, task queue.Task) error {
+			ended <- ship(ctx, locker, store.Addr(), func(_ context.Context, task queue.Task) error {
 				sent <- task.ID
 				return nil
 			})

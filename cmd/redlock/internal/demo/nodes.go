@@ -2,29 +2,76 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
-// embedded is a set of Redis masters inside this process, each on its own loopback port. A node
-// that is stopped keeps its data. (A master that comes back empty has forgotten its votes; the demo
-// does not show that.)
+// embedded is a set of Redis masters inside this process, each on its own loopback port.
+//
+// Their keys expire by the clock, checked when a command reads them (miniredis.ClockTTL).
+// FastForward from a timer would take time off keys that were set after the last tick, and expire
+// them too early.
 type embedded struct {
-	*redlocktest.Cluster
-	close func()
+	servers   []*miniredis.Miniredis // one goroutine at a time starts and stops them
+	hooks     []server.Hook          // of each server, while it runs
+	endpoints []string
 }
 
-func startEmbedded(n int) (e *embedded, err error) {
-	defer func() {
-		if failure := recover(); failure != nil { // no port is free
-			err = fmt.Errorf("start the masters: %v", failure)
+func startEmbedded(n int) (*embedded, error) {
+	e := &embedded{}
+	for i := range n {
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		if err := m.Start(); err != nil {
+			e.close()
+			return nil, fmt.Errorf("start embedded node %d: %w", i+1, err)
 		}
-	}()
-	c, stop := redlocktest.Masters(n)
-	return &embedded{c, stop}, nil
+		e.servers = append(e.servers, m)
+		e.hooks = append(e.hooks, infoHook(rand.Text(), time.Now()))
+		e.endpoints = append(e.endpoints, "redis://"+m.Addr())
+		m.Server().SetPreHook(e.hooks[i])
+	}
+	return e, nil
+}
+
+// infoHook answers INFO server, which miniredis does not implement and rejects in other words than
+// Redis.
+func infoHook(runID string, started time.Time) server.Hook {
+	return func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd != "INFO" {
+			return false
+		}
+		c.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n", runID, int(time.Since(started).Seconds())))
+		return true
+	}
+}
+
+// stop closes the listener and every connection of a node, so nobody can reach it. Its data stays
+// and goes on expiring. (A master that comes back empty has forgotten its votes; the demo does not
+// show that.)
+func (e *embedded) stop(node int) { e.servers[node].Close() }
+
+// restart brings a stopped node back, on the same port and with its data.
+func (e *embedded) restart(node int) error {
+	m := e.servers[node]
+	if err := m.Restart(); err != nil {
+		return err
+	}
+	m.Server().SetPreHook(e.hooks[node]) // a client that was faster is refused, and tries again
+	return nil
+}
+
+// close stops all nodes and waits for their goroutines.
+func (e *embedded) close() {
+	for _, m := range e.servers {
+		m.Close() // a no-op if it is stopped
+	}
 }
 
 // change is a node that is stopped or restarted: as planned, and then as it happened.
@@ -32,6 +79,7 @@ type change struct {
 	at   time.Duration // since the start
 	node int           // its index
 	up   bool
+	err  error // why it failed
 }
 
 // planOutage stops two nodes one after the other, so that both are away for a while, and restarts
@@ -53,22 +101,26 @@ func outage(ctx context.Context, nodes *embedded, plan []change, record *recorde
 		}
 		if c.up {
 			c.at = record.elapsed()
-			nodes.Node(c.node).Start()
+			c.err = nodes.restart(c.node)
 		} else {
-			nodes.Node(c.node).Stop()
+			nodes.stop(c.node)
 			c.at = record.elapsed()
 		}
-		record.changed(c, nodes.Endpoints()[c.node])
+		record.changed(c, nodes.endpoints[c.node])
 	}
 }
 
 // changeText describes a change in a line, after its time.
 func changeText(c change, endpoint string) string {
 	node := fmt.Sprintf("node %d (%s)", c.node+1, endpoint)
-	if c.up {
+	switch {
+	case c.err != nil:
+		return fmt.Sprintf("%s could not be restarted: %v", node, c.err)
+	case c.up:
 		return node + " is back, with its data"
+	default:
+		return node + " stopped, with its connections"
 	}
-	return node + " stopped, with its connections"
 }
 
 // phase is the time between two changes of the nodes.
@@ -77,10 +129,13 @@ type phase struct {
 	up       int // number of nodes
 }
 
-// splitPhases splits a run at the changes.
+// splitPhases splits a run at the changes that succeeded.
 func splitPhases(changes []change, total time.Duration, nodes int) []phase {
 	phases := []phase{{up: nodes}}
 	for _, c := range changes {
+		if c.err != nil {
+			continue
+		}
 		last := &phases[len(phases)-1]
 		last.to = c.at
 		up := last.up - 1

@@ -56,7 +56,7 @@ func (d *demo) open(ctx context.Context) error {
 		if d.embedded, err = startEmbedded(embeddedNodes); err != nil {
 			return err
 		}
-		endpoints = d.embedded.Endpoints()
+		endpoints = d.embedded.endpoints
 	}
 	d.nodes = len(endpoints)
 	for i := range d.config.workers {

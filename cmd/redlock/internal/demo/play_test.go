@@ -167,24 +167,25 @@ func startNodes(t *testing.T, n int) *embedded {
 
 func TestReleaseThatNoQuorumConfirmsIsRecorded(t *testing.T) {
 	nodes := startNodes(t, 1)
-	locker, err := redlock.New(nodes.Endpoints(), redlock.WithFencing())
+	locker, err := redlock.New(nodes.endpoints, redlock.WithFencing())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
 	lock, err := locker.Lock(t.Context(), lockName)
 	require.NoError(t, err)
-	nodes.Node(0).Stop()
+	nodes.stop(0)
 	w := worker{number: 1, record: newRecorder(clock.System(), 1, 1, func(event) {})}
 	w.record.begins(1)
 	w.release(t.Context(), lock)
 	assert.Equal(t, 1, w.record.past.unconfirmed)
-	nodes.Node(0).Start() // to deliver it
+	require.NoError(t, nodes.restart(0), "to deliver it")
 }
 
 func TestDemoOnGivenNodesStopsNoneAndHidesPasswords(t *testing.T) {
 	t.Parallel()
 	var endpoints []string
-	for _, endpoint := range startNodes(t, 3).Endpoints() { // they take any password of this user
-		endpoints = append(endpoints, "redis://default:secret@"+endpoint)
+	for _, m := range startNodes(t, 3).servers {
+		m.RequireAuth("secret")
+		endpoints = append(endpoints, "redis://:secret@"+m.Addr())
 	}
 	var out bytes.Buffer
 	var err error
@@ -246,10 +247,10 @@ func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 func TestDemoWithoutAQuorumNamesTheNodes(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 1)
-	nodes.Node(0).Stop()
-	cfg := config{duration: time.Second, workers: 1, nodes: nodes.Endpoints(), ready: 200 * time.Millisecond}
+	nodes.stop(0)
+	cfg := config{duration: time.Second, workers: 1, nodes: nodes.endpoints, ready: 200 * time.Millisecond}
 	err := run(t.Context(), cfg, &bytes.Buffer{})
 	require.ErrorContains(t, err, "no quorum of nodes answered within 200ms")
-	require.ErrorContains(t, err, nodes.Endpoints()[0])
+	require.ErrorContains(t, err, nodes.endpoints[0])
 	assert.Equal(t, cli.ExitFailed, cli.ExitStatus(err))
 }

@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -118,6 +119,14 @@ func TestReportClaimsNoMoreThanWasSeen(t *testing.T) {
 	require.NoError(t, r.err(), "an interrupted demo is not blamed for what it did not show")
 	assert.Contains(t, r.text(wide), "Ended early, after 2.0 s.")
 	assert.Contains(t, r.text(wide), "No node was stopped.")
+}
+
+func TestNodeThatDidNotComeBackStaysAway(t *testing.T) {
+	r := reportOf(func(t *trace) { t.changes = []change{{at: 1}, {at: 2, up: true, err: errors.New("address in use")}} })
+	require.Len(t, r.phases, 2)
+	assert.Equal(t, 4, r.phases[1].up)
+	assert.Equal(t, 2*time.Second, r.phases[1].to, "until the end")
+	assert.Contains(t, r.text(wide), "node 1 could not be restarted: address in use")
 }
 
 func TestLostLockIsHeldUntilItsValidityEnded(t *testing.T) {

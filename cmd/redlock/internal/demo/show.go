@@ -28,7 +28,7 @@ func StartShow(ctx context.Context) (*Show, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Show{masters: e, cancel: cancel}
-	s.locker, err = redlock.New(e.Endpoints(), redlock.WithFencing(), redlock.WithTTL(10*time.Second))
+	s.locker, err = redlock.New(e.endpoints, redlock.WithFencing(), redlock.WithTTL(10*time.Second))
 	if err == nil {
 		err = s.locker.Ready(ctx)
 	}
@@ -41,7 +41,7 @@ func StartShow(ctx context.Context) (*Show, error) {
 }
 
 // Endpoints are those of the masters.
-func (s *Show) Endpoints() []string { return s.masters.Endpoints() }
+func (s *Show) Endpoints() []string { return s.masters.endpoints }
 
 // Close ends all of it.
 func (s *Show) Close() {

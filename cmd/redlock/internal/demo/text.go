@@ -124,6 +124,11 @@ func (r *report) exclusion() string {
 // faults has a line for everything that went wrong.
 func (r *report) faults() (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	for _, c := range r.changes {
+		if c.err != nil {
+			add("node %d could not be restarted: %v", c.node+1, c.err)
+		}
+	}
 	for _, counted := range []struct {
 		n    int
 		what string
