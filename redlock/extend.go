@@ -318,8 +318,8 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 	}
 }
 
-// closing returns why a lock of a closed Locker is not asked about. Close may be about to release it,
-// which nothing can stop any more.
+// closing returns why a lock of a closed Locker is not asked about. Close may be about to release
+// it, which nothing can stop any more.
 func (lock *Lock) closing() error {
 	if err := lock.Err(); err != nil {
 		return errors.Join(err, ErrClosed)
