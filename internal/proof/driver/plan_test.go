@@ -75,7 +75,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
 	p.drawLists(p.rng("lists", 0))
 	p.lingers = pick(rng, 0, 0, 0, 0, 0, 0, 0, upTo(rng, 30*time.Millisecond))
-	addOutage := p.drawOutage(p.rng("outage", 0))
+	addOutage := p.drawOutage(p.rng("outage", 0), faults)
 	count := 2 + rng.IntN(2)
 	if p.lists {
 		count = 4
