@@ -9,8 +9,8 @@ import (
 )
 
 // drawOutage may give the plan faults that belong together, which single ones seldom do, if masters
-// may forget. It comes before the clients are drawn, because it may lengthen MaxTTL. What it returns
-// puts these faults in the place of single ones.
+// may forget. It comes before the clients are drawn, because it may lengthen MaxTTL. What it
+// returns puts these faults in the place of single ones.
 func (p *plan) drawOutage(rng *rand.Rand, kinds []string) (add func()) {
 	if !slices.Contains(kinds, forgetful[0]) || p.masters < 3 || p.unsettled() || rng.IntN(5) > 0 {
 		return func() {}
