@@ -250,7 +250,7 @@ func (lock *Lock) preferLocked(taken quorum.NodeSet) {
 		return
 	}
 	l := lock.locker
-	lock.lacks = lock.lacks.Or(taken)
+	lock.lacks, lock.listed = lock.lacks.Or(taken), true
 	now := l.clock.Now()
 	prefer := wire.Prefer{Keys: lock.keys(), Value: lock.value, Process: lock.process(), TTL: max(lock.until.Sub(now), 0)}
 	r := l.rounds.New(&round.Spec{

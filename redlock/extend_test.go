@@ -400,3 +400,24 @@ func TestAVoteThatAHolderWasHandedCountsFromTheNextRoundOn(t *testing.T) {
 		require.NoError(t, lock.Unlock(ctx))
 	})
 }
+
+// Also where it had the key back meanwhile, and somebody else has it now.
+func TestAHolderLeavesTheListsOnWhichItWasPreferred(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		const other = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		lock := c.of(k, c.Locker())
+		c.Del(k.name, 0)
+		c.Set(k.name, other, time.Minute, 0)
+		require.NoError(t, lock.Extend(ctx, 20*time.Second))
+		virtual.Settle()
+		require.Equal(t, int64(1), c.Do(0, "EXISTS", k.list))
+		c.Del(k.name, 0)
+		require.NoError(t, lock.Extend(ctx, 20*time.Second))
+		virtual.Settle()
+		c.Del(k.name, 0)
+		c.Set(k.name, other, time.Minute, 0)
+		require.NoError(t, lock.Unlock(ctx))
+		virtual.Settle()
+		require.Equal(t, int64(0), c.Do(0, "EXISTS", k.list))
+	})
+}

@@ -27,7 +27,7 @@ type Lock struct {
 	renews   bool
 	guards   bool // a function of Do: see release.go
 	fenced   bool
-	listed   bool // may be on wait lists
+	listed   bool // may be on wait lists; guarded by mu once the lock is held
 	part     bool // one name of a set that waits for the others: no caller has it
 	intent   bool // of a writer: it may keep readers out of the nodes
 
@@ -181,7 +181,7 @@ func (lock *Lock) grace() time.Duration { return lock.locker.config.grace(lock.t
 
 // process names this process on the wait lists that the lock may be on; "" if it is on none.
 func (lock *Lock) process() string {
-	if !lock.listed && lock.lacks.Empty() {
+	if !lock.listed {
 		return ""
 	}
 	return lock.locker.waiters.Subscriptions.Process()

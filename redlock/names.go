@@ -122,9 +122,12 @@ func (c *call) Join(ctx context.Context, parts []wait.Attempt) (wait.Attempt, er
 }
 
 // giveBack gives a part back at the nodes where the lock does not have its key. At the others the
-// part may still be on a wait list, if it was won without that node. It would be the oldest there,
-// and the next release would hand the key to it although nobody awaits it.
+// part may still be on a wait list, if it was won without that node, or was refused an extension
+// there. It would be the oldest, and the next release would hand the key to it although nobody
+// awaits it.
 func (lock *Lock) giveBack(granted quorum.NodeSet) {
+	lock.mu.Lock() // late answers to the last extension may still come
+	defer lock.mu.Unlock()
 	all := quorum.All(len(lock.locker.nodes()))
 	if granted == all && !lock.listed {
 		return
@@ -133,7 +136,7 @@ func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	if !lock.listed {
 		how.Only = all.Minus(granted)
 	}
-	lock.undo(lock.newRelease(how), all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))
+	lock.undoLocked(lock.newRelease(how), all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))
 }
 
 // endPart ends a part without giving it back. From here on nobody extends it.
