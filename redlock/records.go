@@ -28,6 +28,7 @@ func init() {
 			Clock: l.clock, Closing: l.life.closing, KeyPrefix: l.config.keyPrefix, Timeout: l.config.timeout(l.config.lock.ttl), Nodes: l.nodes,
 			WriteTerm: l.writeTerm, ReadTerms: l.readTerms, WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock, Inspect: l.inspect, InspectPermits: l.inspectPermits,
 			Init: l.initialize, Members: l.clusterMembers, Add: l.addMember, Remove: l.removeMember, SetMaxTTL: l.setMaxTTL,
+			Leases: door.Leases{Life: l.config.lifeOf, Detach: l.detach, Extend: l.extendValue, Release: l.releaseValue},
 		}
 	}
 	door.OnlyLooks = lockerOption(func(c *config) error {

@@ -45,6 +45,9 @@ type Door struct {
 	Remove    func(ctx context.Context, id string, tell look.Progress) error
 	SetMaxTTL func(ctx context.Context, d time.Duration, tell look.Progress) error
 
+	// Leases are locks that stay at the masters, and of which this process keeps nothing.
+	Leases Leases
+
 	// WriteTerm records a term of a name. It returns nil once a quorum of nodes has it. Writing a
 	// term twice keeps it for longer.
 	WriteTerm func(ctx context.Context, name string, term ledger.Entry) error
@@ -64,4 +67,24 @@ type Door struct {
 	// takes away none but these, of which masters have told, and returns [journal.ErrChanged] if a
 	// quorum has others.
 	Force func(ctx context.Context, name, why string, values []string) (journal.Taken, error)
+}
+
+// Leases are what a Locker does for locks that are reached by their value, from any process.
+type Leases struct {
+	// Life returns the TTL that nodes must be asked for, so that valid is left of it a node timeout
+	// after the round began.
+	Life func(valid time.Duration) time.Duration
+
+	// Detach lets go of a *redlock.Lock without a release, and reports whether it was held until
+	// then. It stays at the nodes for its TTL: it is neither renewed here, nor released by Close.
+	// Its Unlock still releases it.
+	Detach func(lock any) bool
+
+	// Extend gives a lock at least this TTL at the nodes that have the value, and returns what is
+	// left of the validity. Nodes without the key do not get it back.
+	Extend func(ctx context.Context, name, value string, ttl time.Duration) (left time.Duration, err error)
+
+	// Release releases a lock where nodes have the value. Those at the indexes are told also if
+	// they are away for the moment.
+	Release func(ctx context.Context, name, value string, at []int) error
 }

@@ -155,6 +155,14 @@ func Verify(keys []string, value string) pipeline.Request {
 	}
 }
 
+// Keep returns a request that gives a key at least a time to live, if it has the value. [Yes] reads
+// the answer.
+func Keep(key, value string, ttl time.Duration) pipeline.Request {
+	return pipeline.Request{
+		Script: keepScript, Words: pipeline.On([]string{key}, value, ttl.Milliseconds()), Key: key, Accept: isInteger, Prove: true,
+	}
+}
+
 // Raise returns a request that brings the counters below a token up to it. [Raised] reads the
 // answer.
 func Raise(keys []string, value string, token int64, life time.Duration) pipeline.Request {

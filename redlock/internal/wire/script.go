@@ -101,6 +101,9 @@ var (
 	restoreScript = late("restore")
 	forgetScript  = late("forget")
 
+	// Late: it only lengthens, and after the release of its lock it finds nothing to lengthen.
+	keepScript = late("keep")
+
 	// In order: it takes the key from whoever holds it, and must not take it from a later holder.
 	forceScript = inOrder("force")
 

@@ -1,0 +1,157 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// Extend lets the holder of a lease count a TTL from now on, and returns that. A lease that is
+// longer already stays as long at the masters, and is to be released at its end.
+//
+// Errors: [redlock.ErrLost] if a quorum of masters does not have it, which is final,
+// [redlock.ErrNoQuorum] if too few masters answered to know, [redlock.ErrNoValidity] if they took
+// so long that less than the TTL is left, [redlock.ErrInvalid], [redlock.ErrClosed], and that of ctx.
+// After those but ErrLost, the lease is valid for as long as it was.
+func (l *Leases) Extend(ctx context.Context, name, token string, ttl time.Duration) (valid time.Duration, err error) {
+	if err := checkTTL(ttl); err != nil {
+		return 0, err
+	}
+	life := l.door.Leases.Life(ttl)
+	err = l.each(ctx, name, token, func(value string, _ []int, _ *Grant) error {
+		left, err := l.door.Leases.Extend(ctx, name, value, life)
+		if err == nil && left < ttl {
+			return fmt.Errorf("extend %q: %w", name, redlock.ErrNoValidity)
+		}
+		return l.explain(err, ttl)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return ttl, nil
+}
+
+// Release releases a lease. Once it has begun, it outlives ctx.
+//
+// Errors: [redlock.ErrLost] if a quorum of masters does not have it, also because it was released
+// before, [redlock.ErrNoQuorum] if too few answered to know: it is free at its end at the latest.
+func (l *Leases) Release(ctx context.Context, name, token string) error {
+	return l.each(ctx, name, token, func(value string, at []int, granted *Grant) error {
+		if granted == nil {
+			return l.door.Leases.Release(ctx, name, value, at)
+		}
+		err := granted.lock.Unlock(ctx) // it knows which masters may yet grant it
+		if err == nil || errors.Is(err, redlock.ErrLost) {
+			l.forget(name, *granted)
+		}
+		return err
+	})
+}
+
+// mostLooks bounds how often the holder is looked for. What changes each time is another lease of
+// the same token, and those who share one take their chances.
+const mostLooks = 3
+
+// each asks for the value under which a name has the token: first for what this process granted,
+// then for what the masters have.
+//
+// Between the look and the question, the lease may end and another one with the same token begin:
+// that one has another value, so it is not meant by the question, and the look after the denial
+// finds it.
+func (l *Leases) each(ctx context.Context, name, token string, ask func(value string, at []int, granted *Grant) error) error {
+	if g, ok := l.hint(name, token); ok {
+		err := ask(g.lock.Value(), nil, &g)
+		if !errors.Is(err, redlock.ErrLost) {
+			return err
+		}
+		l.forget(name, g)
+	}
+	var lost error
+	for range mostLooks {
+		holder, known, err := l.Look(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case !known || !holder.Lease || holder.Token != token:
+			return errors.Join(fmt.Errorf("%w: %q has no lease with that token", redlock.ErrLost, name), lost)
+		}
+		if lost = ask(holder.value, holder.at, nil); !errors.Is(lost, redlock.ErrLost) {
+			return lost
+		}
+	}
+	return lost
+}
+
+// slower is how long a look waits for masters that are slower than a quorum, unless the quorum
+// does not agree.
+const slower = 5 * time.Millisecond
+
+// Look tells who holds a name, if a quorum of masters has the same holder. Without one it returns
+// false: the name is free, or on its way from one holder to another. If too few masters answered to
+// know, the error is [redlock.ErrNoQuorum].
+func (l *Leases) Look(ctx context.Context, name string) (Holder, bool, error) {
+	status, err := l.operator.Inspect(look.Within(ctx, slower), name)
+	if err == nil && status.Value == "" && !status.Free { // what the others have decides
+		status, err = l.operator.Inspect(ctx, name)
+	}
+	switch {
+	case err != nil:
+		return Holder{}, false, err
+	case status.Value != "":
+		return l.holderOf(&status), true, nil
+	case status.Free || maxHeld(&status) < status.Quorum:
+		return Holder{}, false, nil
+	default:
+		return Holder{}, false, fmt.Errorf("look at %q: %w: the masters that answered have no common holder", name, redlock.ErrNoQuorum)
+	}
+}
+
+// maxHeld returns how many masters may have the same value: those which do, and those which did not
+// answer.
+func maxHeld(status *admin.Status) int {
+	held, silent := map[string]int{}, 0
+	most := 0
+	for _, n := range status.Nodes {
+		switch {
+		case n.Err != nil:
+			silent++
+		case n.Value != "":
+			held[n.Value]++
+			most = max(most, held[n.Value])
+		}
+	}
+	return most + silent
+}
+
+// holderOf returns the holder of the value that a quorum has.
+func (l *Leases) holderOf(status *admin.Status) Holder {
+	h := Holder{Token: status.Value, Owner: status.Owner, Since: status.Since.Time, value: status.Value}
+	if told, ok := parse(status.Owner); ok {
+		h.Lease, h.Token, h.Owner, h.Door, h.From = true, told.token, told.owner, told.door, told.from
+	}
+	var ttls []time.Duration
+	for i, n := range status.Nodes {
+		if n.Value != status.Value {
+			continue
+		}
+		h.at = append(h.at, i)
+		if n.Err == nil {
+			ttls = append(ttls, n.TTL)
+		}
+	}
+	// A quorum has it for as long as the last but few of these. What the holder does not count on
+	// is left out, so it is not told more than it was granted.
+	slices.SortFunc(ttls, func(a, b time.Duration) int { return int(b - a) })
+	left := ttls[status.Quorum-1]
+	h.Remaining = max(left-(l.door.Leases.Life(left)-left), 0)
+	if !h.Since.IsZero() {
+		h.Held = max(l.door.Clock.Wall().Sub(h.Since), 0)
+	}
+	return h
+}
