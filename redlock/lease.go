@@ -18,9 +18,9 @@ import (
 //	granted by TryLock, detached ──Extend (keep.lua)──▶ its keys live longer
 //	                             └─Release (release.lua)──▶ its keys are gone, or a waiter's
 //
-// S42 (docs/safety.md): an extension only lengthens, and a release only deletes that value, which no
-// other attempt ever has. So they may come in any order, twice, late, and from several processes at
-// once: an extension that was confirmed holds until its end, unless the holder releases.
+// S42 (docs/safety.md): an extension only lengthens, and a release only deletes that value, which
+// no other attempt ever has. So they may come in any order, twice, late, and from several processes
+// at once: an extension that was confirmed holds until its end, unless the holder releases.
 
 var errDetached = errors.New("it is a lease now, which its holder extends and releases")
 
@@ -54,8 +54,8 @@ func (l *Locker) detach(held any) bool {
 	return true
 }
 
-// extendValue lengthens the lock that has the value. Like [Lock.Extend], it takes a quorum that says
-// so, and the validity counts from before the first byte is sent.
+// extendValue lengthens the lock that has the value. Like [Lock.Extend], it takes a quorum that
+// says so, and the validity counts from before the first byte is sent.
 func (l *Locker) extendValue(ctx context.Context, name, value string, ttl time.Duration) (left time.Duration, err error) {
 	if _, err = l.config.lockConfig(ctx, name, []LockOption{WithTTL(ttl)}); err == nil {
 		err = l.checkMaxTTL("TTL", ttl)

@@ -108,6 +108,8 @@ func mutexCases() []scriptCase {
 		{"retain another's", "mine", []any{"other", 50, "", "", 30000}, retains, "mine", "0"},
 		{"retain too late", "mine", []any{"mine", 50, "p", "announced", 0}, retains, "", "1"},
 		{"extend", "mine", []any{"mine", 60000}, []string{"extend"}, "mine", "extended"},
+		{"keep", "mine", []any{"mine", 60000}, []string{"keep"}, "mine", "1"},
+		{"keep another's", "theirs", []any{"mine", 60000}, []string{"keep"}, "theirs", "0"},
 		{"prefer", "theirs", []any{"mine", "=p:mine", 60000}, []string{"prefer"}, "theirs", "1"},
 		{"join", "mine", []any{"set", 60000, "mine", now, 600000}, []string{"join"}, "set", ""},
 		{"raise", "mine", []any{"mine", now, 600000}, []string{"raise"}, "mine", ""},

@@ -17,8 +17,8 @@ import (
 //
 // Errors: [redlock.ErrLost] if a quorum of masters does not have it, which is final,
 // [redlock.ErrNoQuorum] if too few masters answered to know, [redlock.ErrNoValidity] if they took
-// so long that less than the TTL is left, [redlock.ErrInvalid], [redlock.ErrClosed], and that of ctx.
-// After those but ErrLost, the lease is valid for as long as it was.
+// so long that less than the TTL is left, [redlock.ErrInvalid], [redlock.ErrClosed], and that of
+// ctx. After those but ErrLost, the lease is valid for as long as it was.
 func (l *Leases) Extend(ctx context.Context, name, token string, ttl time.Duration) (valid time.Duration, err error) {
 	if err := checkTTL(ttl); err != nil {
 		return 0, err

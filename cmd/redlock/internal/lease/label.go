@@ -9,8 +9,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// label is what a value has as its owner: whose lease it is, for people, and the token, by which its
-// holder is known. In text:
+// label is what a value has as its owner: whose lease it is, for people, and the token, by which
+// its holder is known. In text:
 //
 //	lease;door=resp;from=10.0.0.7:51334;owner=worker-3;token=b7f3…
 //
