@@ -35,17 +35,16 @@ func (ms *Membership) choose(ctx context.Context, roster, own *record.Roster, re
 	if slices.ContainsFunc(taught, func(r core.Report) bool { return r.Register.Promised == b.Number }) {
 		return nil, errOutrun // they take part under the next ballot
 	}
-	if len(given) < roster.Need() {
+	ch := core.Choice{Of: roster, Ballot: b}
+	value, asks := ms.client().Propose(ch, given, own)
+	switch {
+	case len(given) < roster.Need():
 		return nil, errNoPromise
-	}
-	value := core.Proposal(given, own)
-	if value == nil {
-		return nil, nil
-	}
-	if ms.accept(ctx, roster, b, value, given, roster.Wait()) < roster.Need() {
+	case value != nil && !ms.accept(ctx, ch, value, asks):
 		return nil, errOutrun
+	default:
+		return value, nil
 	}
-	return value, nil
 }
 
 // newBallot returns a ballot that begins now.
@@ -59,13 +58,13 @@ func (ms *Membership) promises(ctx context.Context, roster *record.Roster, b cor
 	return ms.client().Promised(roster, b, answers)
 }
 
-// accept asks those that promised to accept a version, and returns how many now hold to it.
-func (ms *Membership) accept(ctx context.Context, roster *record.Roster, b core.Ballot, value *record.Roster, given []core.Report, wait int64) (holding int) {
-	if ms.clock.Now() >= b.Over {
-		return 0
+// accept asks for a version to be accepted, and reports whether it was chosen.
+func (ms *Membership) accept(ctx context.Context, ch core.Choice, value *record.Roster, asks []core.Change) bool {
+	if ms.clock.Now() >= ch.Ballot.Over {
+		return false
 	}
-	answers := ms.apply(ctx, core.AskAcceptance(b, value, given, wait), nil)
-	return ms.client().Holding(roster, b, value, answers)
+	answers := ms.apply(ctx, asks, nil)
+	return ms.client().IsChosen(ch, value, answers)
 }
 
 // finish completes a change that some members of a version were told, and others were not. Who was
@@ -83,7 +82,9 @@ func (ms *Membership) finish(ctx context.Context, before *record.Roster) {
 	b := ms.newBallot(reports)
 	given := ms.promises(ctx, before, b, reports)
 	given = append(given, ms.client().Unlearned(before, b, reports)...)
-	if by+len(given) < before.Need() || by+ms.accept(ctx, before, b, told, given, 0) < before.Need() {
+	ch := core.Choice{Of: before, Ballot: b, Told: told, By: by}
+	value, asks := ms.client().Propose(ch, given, nil)
+	if value == nil || !ms.accept(ctx, ch, value, asks) {
 		return
 	}
 	ms.mu.Lock()

@@ -83,9 +83,39 @@ func Proposal(given []Report, own *record.Roster) *record.Roster {
 	return own
 }
 
-// AskAcceptance asks those that promised to accept a version, each so many milliseconds after it
+// Choice is the choice of the version after one, under a ballot.
+type Choice struct {
+	Of     *record.Roster // its members choose
+	Ballot Ballot
+	Told   *record.Roster // the next version, if some of them were told it; otherwise nil
+	By     int            // how many were
+}
+
+// Propose returns the version to propose with the promises that were given, and asks those that
+// gave them to accept it: nil if they are too few, or nothing is left to propose. A version that
+// some were told was chosen, and each of them holds to it: the others need not wait to accept it.
+func (c *Client) Propose(ch Choice, given []Report, own *record.Roster) (value *record.Roster, asks []Change) {
+	if ch.By+len(given) < ch.Of.Need() {
+		return nil, nil
+	}
+	if ch.Told != nil {
+		return ch.Told, askAcceptance(ch.Ballot, ch.Told, given, 0)
+	}
+	if value = Proposal(given, own); value == nil {
+		return nil, nil
+	}
+	return value, askAcceptance(ch.Ballot, value, given, ch.Of.Wait())
+}
+
+// IsChosen reports whether a majority now holds to a version: those that accepted it, as they
+// answer, and those that were told it.
+func (c *Client) IsChosen(ch Choice, value *record.Roster, answers []Report) bool {
+	return ch.By+c.holding(ch.Of, ch.Ballot, value, answers) >= ch.Of.Need()
+}
+
+// askAcceptance asks those that promised to accept a version, each so many milliseconds after it
 // was told the present one.
-func AskAcceptance(b Ballot, value *record.Roster, given []Report, wait int64) (asks []Change) {
+func askAcceptance(b Ballot, value *record.Roster, given []Report, wait int64) (asks []Change) {
 	for _, r := range given {
 		next := r.Register
 		next.Ballot, next.Accepted = b.Number, value
@@ -94,9 +124,9 @@ func AskAcceptance(b Ballot, value *record.Roster, given []Report, wait int64) (
 	return asks
 }
 
-// Holding counts the masters that now hold to a version: they accepted it, or were told it
+// holding counts the masters that now hold to a version: they accepted it, or were told it
 // meanwhile.
-func (c *Client) Holding(roster *record.Roster, b Ballot, value *record.Roster, answers []Report) (n int) {
+func (c *Client) holding(roster *record.Roster, b Ballot, value *record.Roster, answers []Report) (n int) {
 	for _, r := range answers {
 		t := r.Told()
 		if c.Remembers(&r, roster) && r.Register.Ballot == b.Number && r.Register.Accepted != nil || t != nil && t.Version == value.Version {

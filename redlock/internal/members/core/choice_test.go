@@ -123,15 +123,14 @@ func (s *scene) names(reports []Report) string {
 func (s *scene) propose(words []string) {
 	s.checked = true
 	o := s.operators[words[1]]
-	if len(o.given) < o.after.Need() {
-		assert.Equal(s.t, words[4], "too few promised")
-		return
-	}
-	value := Proposal(o.given, s.named(words[2]))
-	answers := s.apply(AskAcceptance(o.ballot, value, o.given, o.after.Wait()), words[3])
-	outcome := s.versionName(value) + " is chosen"
-	if s.client.Holding(o.after, o.ballot, value, answers) < o.after.Need() {
-		outcome = "too few accept " + s.versionName(value)
+	ch := Choice{Of: o.after, Ballot: o.ballot}
+	value, asks := s.client.Propose(ch, o.given, s.named(words[2]))
+	outcome := "too few promised"
+	if value != nil {
+		outcome = s.versionName(value) + " is chosen"
+		if answers := s.apply(asks, words[3]); !s.client.IsChosen(ch, value, answers) {
+			outcome = "too few accept " + s.versionName(value)
+		}
 	}
 	assert.Equal(s.t, words[4], outcome)
 }
@@ -148,9 +147,10 @@ func (s *scene) finish(words []string) {
 	b := NewBallot(seen, time.Minute, 0)
 	given := s.client.Promised(before, b, s.apply(s.client.AskPromises(before, b, seen), words[3]))
 	given = append(given, s.client.Unlearned(before, b, seen)...)
-	answers := s.apply(AskAcceptance(b, told, given, 0), words[3])
+	ch := Choice{Of: before, Ballot: b, Told: told, By: by}
+	value, asks := s.client.Propose(ch, given, nil)
 	outcome := s.versionName(told) + " is chosen"
-	if by+s.client.Holding(before, b, told, answers) < before.Need() {
+	if answers := s.apply(asks, words[3]); value == nil || !s.client.IsChosen(ch, value, answers) {
 		outcome = "too few hold to " + s.versionName(told)
 	}
 	assert.Equal(s.t, words[4], outcome)
