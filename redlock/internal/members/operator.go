@@ -128,6 +128,8 @@ func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (wa
 		return "", 0, false, nil
 	case core.AwaitLocks:
 		return "locks that may have begun before the last change", s.Next, false, nil
+	case core.FinishBegun:
+		own = nil
 	case core.ChooseAfter:
 	}
 	chosen, err := ms.choose(ctx, s.Roster, own, s.Reports)

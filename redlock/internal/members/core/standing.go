@@ -67,12 +67,16 @@ const (
 	TellBefore              // members that are behind must know this version before a change begins
 	LookAgain               // who told this version may have forgotten it since
 	AwaitLocks              // locks may last that began before this version (Standing.Next)
+	FinishBegun             // a choice that proposes what was begun, and nothing of our own
 	ChooseAfter             // a choice of the version after this one
 )
 
 // NextMove returns the next step to a change of our own, which is nil if nothing is left to change.
-// What was begun is finished first. A change begins when all members know this version, but for one
-// that it removes: so nobody is left behind who names an older one. (S39, docs/safety.md)
+// A change begins when all members know this version, but for one that it removes: so nobody is
+// left behind who names an older one. (S39, docs/safety.md)
+//
+// What was begun is finished first, whoever is behind. If the master that accepted it does not
+// answer any more, nothing is proposed: our own change waits for a look that is about it.
 func (s *Standing) NextMove(own *record.Roster, now clock.Instant) Move {
 	begins, awaits := own != nil && !s.Open, false
 	if begins {
@@ -87,6 +91,8 @@ func (s *Standing) NextMove(own *record.Roster, now clock.Instant) Move {
 		return LookAgain
 	case s.Next > 0 && !s.Ahead: // with a promise, a member that is ahead begins to wait anew
 		return AwaitLocks
+	case s.Open:
+		return FinishBegun
 	default:
 		return ChooseAfter
 	}

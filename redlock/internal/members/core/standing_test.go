@@ -63,7 +63,8 @@ func (s *scene) move(words []string) {
 		own = s.named(words[1])
 	}
 	got := map[Move]string{
-		TellThem: "tell", TellBefore: "tell first", LookAgain: "look again", AwaitLocks: "await locks", ChooseAfter: "choose",
+		TellThem: "tell", TellBefore: "tell first", LookAgain: "look again", AwaitLocks: "await locks",
+		FinishBegun: "finish", ChooseAfter: "choose",
 	}[s.standing.NextMove(own, s.later(words[2]))]
 	assert.Equal(s.t, words[3], got)
 }
