@@ -51,7 +51,7 @@ func stepsOf(soak bool) []step {
 		size, limit = full, 24*time.Hour
 	}
 	const histories = "REDQUORUM_HISTORIES="
-	models := goTest("./internal/proof/search/fence", "./internal/proof/search/members", "./internal/proof/search/memory",
+	models := goTest("./internal/proof/search/fence", "./redlock/internal/members/search", "./internal/proof/search/memory",
 		"./internal/proof/search/permit", "./internal/proof/search/shared")
 	const searches, plays, waits = 0, 1, 2 // the last row mostly waits
 	steps := []step{

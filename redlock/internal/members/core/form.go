@@ -13,8 +13,7 @@ import (
 // The first by run id joins before the others, so that of two clients with one list, one soon gives
 // way. When all have joined, it tells them version 1. There is a time for joining and for being
 // told, so that a master that was left behind can be set back: then its cluster will never count.
-// So no master belongs to two clusters that both count. (S40, docs/safety.md; ExploreForming in
-// internal/proof/search/members)
+// So no master belongs to two clusters that both count. (S40, docs/safety.md)
 //
 // A master notes as the time of its joining when it was asked before, by its own clock: all were
 // asked within AskTimeout. So each is told, if at all, within Forming/2 and AskTimeout of that time

@@ -7,8 +7,8 @@ import "strings"
 // A member that forgets begins another life. Its marker counts them, and who sees a later life of
 // it writes that into the markers of the other members. So the marker of a life that is over, which
 // comes back by an import, is found out by any majority: one of the others in it was shown a later
-// life, and says so in the proof behind its vote. (Explore with Revivals, in
-// internal/proof/search/members.)
+// life, and says so in the proof behind its vote. (Config.Revivals, in
+// redlock/internal/members/search.)
 type Lives map[MemberID]Version
 
 // MemberID is a member of a cluster.

@@ -12,7 +12,7 @@ import (
 )
 
 // Roster is one version of the list of a cluster's members. It never changes. The protocol by which
-// versions follow one another, and why it is right, is in internal/proof/search/members.
+// versions follow one another, and why it is right, is in redlock/internal/members/search.
 type Roster struct {
 	Cluster string // random
 	Version Version
@@ -163,7 +163,7 @@ func (r *Roster) Index(id string) int {
 
 // Counts reports whether the vote of a master counts under this version, by what its marker says.
 // The version before is as good as this one, because what the master granted under it excludes
-// others under this one, too (Rules.CountsOlder of the search).
+// others under this one, too.
 func (r *Roster) Counts(p Place) bool {
 	return p.Cluster == r.Cluster && p.Joined == 0 && r.Index(p.Member) >= 0 &&
 		p.Version != (Version{}) && (p.Version == r.Version || p.Version == r.Before)

@@ -1,10 +1,12 @@
-// Package members is a model of one cluster and its list of masters, and a search through
-// everything that can happen while the list changes. It was written before the code: this text is
-// the design.
+// Package search goes through everything that can happen while the list of a cluster's members
+// changes. This text is the design of that; what it calls the code is package core.
 //
-// [Explore] tries every order of votes, promises, acceptances, tellings and faults within its
-// limits. [ExploreForming] does so for clients that make new clusters. The tests also give both
-// wrong rules, and require the searches to find each.
+// Every step of it is decided by package core: whether a master promises, what is proposed, who is
+// told, who waits and rejoins, and by which version a client counts. The tests have the world
+// around that: clients and masters as small numbers, what becomes of messages, and faults. They try
+// every order of votes, promises, acceptances, tellings and faults within the limits of a Config.
+// What must be found are mistakes in core, and these are seeded bugs. How a new cluster is formed
+// is gone through in package core itself (TestNewClustersShareNoMaster).
 //
 // # Words
 //
@@ -33,13 +35,14 @@
 //
 // Nobody is left behind. Who proposes a change of its own has seen all members named in active
 // markers of the present text. If one is missing, it may only remove that one. To finish what was
-// begun needs no such look.
+// begun needs no such look. But who has seen that something was begun proposes nothing else by that
+// look: if the master that accepted it gives no promise, the next look is about the own change.
 //
 // Finishing. A member that was told the next text promises nothing more, but that text was chosen:
 // it stands for an acceptance above all ballots. So with a majority that was told it or promises,
 // the others are asked to accept it, without a wait, and also those that are unlearned (below).
-// When a majority holds to it, it is told. Without the last look (Rules.FinishesEarly), a text that
-// its majority forgot could be told beside another one that was chosen since.
+// When a majority holds to it, it is told. Without the last look, a text that its majority
+// forgot could be told beside another one that was chosen since.
 //
 // Telling. Who chose a text, or knows that it counted, tells it to its members, and to masters that
 // name an older one. A smaller number is not told, and the same one only of a text that counts now:
@@ -54,7 +57,7 @@
 // was told. An answer of one other member that remembers the text is enough to vote again, even of
 // one that is unlearned.
 //
-// To promise and accept again takes more (Rules.LearnsFromOne). What it accepted may have been
+// To promise and accept again takes more. What it accepted may have been
 // chosen by a majority with it, of which only one other need be left. So it must have learned from
 // n−q+1 of the n−1 others, of n members with a quorum of q: that is a majority of the others. Until
 // then it is unlearned: it votes, is told, and takes no part in the choice. A first phase under a
@@ -69,8 +72,8 @@
 // the promises of A and B, X is accepted at B under 3. Meanwhile A and C choose Y under 2. The
 // next proposer finds X under the larger ballot, and B and C choose it, too. It is not enough that
 // an acceptance counts only from the incarnation that promised: A accepted nothing under 3. With
-// this rule, it is not needed either (the search holds with Rules.OldPromise alone), and no first
-// phase that began before a master forgot lets it rejoin.
+// this rule it is not needed either, and no first phase that began before a master forgot lets it
+// rejoin.
 //
 // Lives. A marker says how many times its master forgot. Any client copies a later life of a member
 // into the markers of others. A vote, promise or acceptance counts only if no marker that was read
@@ -112,20 +115,17 @@
 // A master that joined F ago and is not active was left behind. Who finds it asks all others of its
 // text, within a second. If one is active, it is told. If none is, it is new again. That is safe
 // because no first activation comes after that time: the last one is F/2 and a second after the
-// time of any joining, and that look F less a second. In the model, that is all there is of time: a
-// try is shut before it is due.
+// time of any joining, and that look F less a second.
 //
 // So no master belongs to two clusters of which both have an active member: each had all of its
 // masters at one time, and one that was set back belongs to a cluster that will never be active.
-// Most of the others are not enough to ask (AskMajority), nor a majority to join (MajorityJoin).
+// Most of the others are not enough to ask, nor a majority to join.
 //
 // # What the search says besides
 //
-// Votes need not be dropped when a client learns of a newer text (KeepsVotes): the key that was set
-// excludes under both texts. So a vote also counts although its marker names the text before; that
-// it must name the same (OnlySame) is not needed, and would cost a pause at each change. A newer
-// text in the marker must not be overlooked (IgnoresNewer). The code drops votes all the same: that
-// is simpler to say.
+// Votes need not be dropped when a client learns of a newer text (Rules.KeepsVotes): the key that
+// was set excludes under both texts. So a vote also counts although its marker names the text
+// before. A newer text in the marker must not be overlooked.
 //
 // # MaxTTL
 //
@@ -139,18 +139,19 @@
 //
 // # What stands for what
 //
-// There is one lock. An attempt begins with its first vote, and may end at any step. Time is what
-// attempts and ballots are still under way: a wait is over when all of those are that were under
-// way when it began. A client with a quorum holds the lock at once. Keys of attempts that are over
-// disappear. A vote and its proof are one step: what the marker says afterwards is what counts, and
-// the key that was set before it can only refuse others. Renewals are attempts. Messages that are
-// lost are steps that do not come. Proposals of the same members are one text. A life is a number:
-// the code adds a random name, so that two lives that clients began without knowing of one another
-// are told apart.
+// There is one lock. What a master is asked follows from what it says at that moment: it does
+// nothing if it says something else when it is asked. An attempt begins with its first vote, and
+// may end at any step. Time is what attempts and ballots are still under way: a wait is over when
+// all of those are that were under way when it began. A client with a quorum holds the lock at
+// once. Keys of attempts that are over disappear. A vote and its proof are one step: what the
+// marker says afterwards is what counts, and the key that was set before it can only refuse
+// others. Renewals are attempts. Messages that are lost are steps that do not come. Proposals of
+// the same members are one text. A life is a number: the code adds a random name, so that two
+// lives that clients began without knowing of one another are told apart.
 //
 // # What is outside
 //
 // Memory itself is in package memory. Tokens, MaxTTL that changes, how a client finds and believes
 // its first text, and whether a change is completed in the end are not in these searches. Masters
 // that all forget are a new cluster.
-package members
+package search

@@ -1,10 +1,10 @@
-package members
+package search
 
 import (
 	"math/bits"
 	"slices"
 
-	"github.com/redquorum/redquorum/internal/proof/search"
+	proof "github.com/redquorum/redquorum/internal/proof/search"
 )
 
 const (
@@ -25,26 +25,38 @@ func (set) Names() string { return "bits of nodes" }
 func (s set) has(i int) bool    { return s>>i&1 != 0 }
 func (s set) bit(i int) int     { return int(s >> i & 1) }
 func (s set) count() int        { return bits.OnesCount8(uint8(s)) }
-func (s set) majority() int     { return s.count()/2 + 1 }
 func (s set) with(i int) set    { return s | 1<<i }
 func (s set) without(i int) set { return s &^ (1 << i) }
-func (s set) from(i int) set    { return s &^ (1<<i - 1) }
 
-// A text is a membership: its number, and its members. Two proposals of the same members are one
-// text, because they do the same. It is 0 for none.
-type text uint8
+// A text is a version: its number, its members, and those of the one before. Two proposals of the
+// same members are one text, because they do the same. It is 0 for none.
+type text uint16
 
-// Names says that the members of a text are masters.
-func (text) Names() string { return "bits of nodes" }
+// Names says that each master has two bits: whether it is a member, and whether it was one before.
+func (text) Names() string { return "2 bits of nodes" }
 
-func textOf(number int, members set) text { return text(number<<masters) | text(members) }
-func (t text) number() int                { return int(t >> masters) }
-func (t text) members() set               { return set(t) & (1<<masters - 1) }
-
-// follows reports whether t may have been chosen by the members of another text.
-func (t text) follows(before text) bool {
-	return t.number() == before.number()+1 && (t.members()^before.members()).count() == 1
+func textOf(number int, before, members set) (t text) {
+	for i := range masters {
+		t |= text(members.bit(i)|before.bit(i)<<1) << (2 * i)
+	}
+	return t | text(number)<<(2*masters)
 }
+
+func (t text) number() int  { return int(t >> (2 * masters)) }
+func (t text) members() set { return t.every(0) }
+func (t text) before() set  { return t.every(1) }
+
+func (t text) every(bit int) (s set) {
+	for i := range masters {
+		if t>>(2*i+bit)&1 != 0 {
+			s = s.with(i)
+		}
+	}
+	return s
+}
+
+// next returns the version after one, with other members.
+func (t text) next(members set) text { return textOf(t.number()+1, t.members(), members) }
 
 type state uint8
 
@@ -107,11 +119,11 @@ type operator struct {
 	stage    stage
 	cur      text
 	ballot   uint8
-	may      set // whom its own change may concern
-	promised set // in the first phase
-	told     set // those that were told the next text, which stands for an acceptance above all others
-	same     set // of those that promised, who have not forgotten since
-	acked    set
+	may      set   // whom its own change may concern
+	promised set   // in the first phase
+	told     set   // those that were told the next text
+	same     set   // of those that promised, who have not forgotten since
+	acked    set   // those that accepted, or were told it meanwhile
 	found    uint8 // the largest ballot of what was accepted, among the promises
 	value    text  // of found; then what it proposes
 	read
@@ -158,33 +170,19 @@ func (w *world) over(o int) {
 	}
 }
 
-// named is who names a text in an active marker.
-func (w *world) named(t text) (named set) {
-	for i := range w.masters {
-		if m := &w.masters[i]; m.state == active && m.told == t && t.members().has(m.id(i)) {
-			named = named.with(m.id(i))
-		}
-	}
-	return named
-}
-
 // texts is what anybody may believe to have been chosen: what counted at some time, and what a
 // master was told.
 func (w *world) texts() (texts []text) {
-	add := func(t text) {
-		if t != 0 && !slices.Contains(texts, t) {
-			texts = append(texts, t)
-		}
-	}
 	for _, t := range w.known {
-		add(t)
+		texts = append(texts, t)
 	}
 	for i := range w.masters {
 		if m := &w.masters[i]; m.state == active && m.told.members().has(m.id(i)) {
-			add(m.told)
+			texts = append(texts, m.told)
 		}
 	}
-	return texts
+	slices.Sort(texts)
+	return slices.DeleteFunc(slices.Compact(texts), func(t text) bool { return t == 0 })
 }
 
 // latest is the newest version that counted at some time.
@@ -197,10 +195,6 @@ func (w *world) latest() (t text) {
 
 // Alike says that masters may change places that may be added and removed alike, and so may
 // clients.
-func (x *explorer) Alike() search.Alike {
-	clients := search.Same(x.Clients)
-	for c := range x.Lists {
-		clients[c] = c
-	}
-	return search.Alike{Nodes: x.alike, Clients: clients}
+func (x *explorer) Alike() proof.Alike {
+	return proof.Alike{Nodes: x.alike, Clients: proof.Same(x.Clients)}
 }

@@ -1,6 +1,10 @@
-package members
+package search
 
-import "github.com/redquorum/redquorum/internal/proof/search"
+import (
+	proof "github.com/redquorum/redquorum/internal/proof/search"
+	"github.com/redquorum/redquorum/redlock/internal/members/record"
+	"github.com/redquorum/redquorum/redlock/internal/quorum"
+)
 
 // lives has a number for each master: how many times it is known to have forgotten.
 type lives uint16
@@ -34,9 +38,11 @@ func (r *read) take(i int, m *master) {
 }
 
 // alive returns those of some voters that voted in the latest life that is known of them.
-func (r *read) alive(votes set) set {
+func (x *explorer) alive(r *read, votes set) set {
+	known := x.client(r.notes).Lives
 	for i := range masters {
-		if r.notes.of(i) > r.lives.of(i) {
+		marker := record.Marker{Incarnation: incarnation(i, r.lives.of(i))}
+		if known.Over(marker, record.Place{Cluster: cluster, Member: letter(i), Life: int64(r.lives.of(i))}) {
 			votes = votes.without(i)
 		}
 	}
@@ -46,14 +52,19 @@ func (r *read) alive(votes set) set {
 // takes takes the marker of a master that voted, and drops the votes of earlier lives.
 func (x *explorer) takes(r *read, votes *set, i int, m *master) {
 	r.take(i, m)
-	switch {
-	case x.AnyLife:
-	case x.EarlierVotes && r.notes.of(i) > r.lives.of(i):
-		*votes = votes.without(i)
-	case x.EarlierVotes:
-	default:
-		*votes = r.alive(*votes)
+	*votes = x.alive(r, *votes)
+}
+
+// told is what somebody knows of lives that has asked all masters.
+func (x *explorer) told(w *world) (known lives) {
+	for i := range w.masters {
+		m := &w.masters[i]
+		known = known.with(m.id(i), max(known.of(m.id(i)), m.life))
+		for other := range masters {
+			known = known.with(other, max(known.of(other), m.notes.of(other)))
+		}
 	}
+	return known
 }
 
 // shown is the masters that were shown the life of one.
@@ -71,7 +82,7 @@ func (x *explorer) isNoted(w *world, i int) bool {
 	shown := w.shown(i)
 	for _, t := range w.known {
 		members := t.members()
-		enough := members.count() - members.majority() + 1
+		enough := members.count() - quorum.Need(members.count()) + 1
 		if x.NotedByOne {
 			enough = 1
 		}
@@ -89,13 +100,17 @@ func (x *explorer) lifetimes(w *world, i int, visit visitor) {
 		return
 	}
 	for j := range w.masters {
-		if to := &w.masters[j]; j != i && to.state == active && to.notes.of(i) < m.life {
+		to := &w.masters[j]
+		if j == i || to.state != active || to.notes.of(i) >= m.life {
+			continue
+		}
+		for _, change := range x.client(to.notes.with(i, m.life)).Show(x.report(to, j), x.roster(to.told)) {
 			next := *w
-			next.masters[j].notes = to.notes.with(i, m.life)
+			x.make(&next, &change)
 			if x.isNoted(&next, i) && !x.isNoted(w, i) {
 				next.masters[i].before = w.alive() | w.ballots()
 			}
-			visit(&next, search.Event{Kind: Notes, Client: search.Nobody, Node: j, Note: "of node " + string(rune('1'+i))})
+			visit(&next, proof.Event{Kind: Notes, Client: proof.Nobody, Node: j, Note: "of node " + string(rune('1'+i))})
 		}
 	}
 	if w.revivals > 0 && x.isNoted(w, i) && (x.Meanwhile || m.before&(w.alive()|w.ballots()) == 0) {
@@ -114,23 +129,6 @@ func (x *explorer) revives(w *world, i int, visit visitor) {
 		next := *w
 		next.revivals--
 		next.masters[i] = master{state: active, told: t, life: m.life - 1}
-		visit(&next, search.Event{Kind: Revives, Client: search.Nobody, Node: i, Number: t.number()})
-	}
-}
-
-// findsOut makes a master wait whose life is over, as another one says.
-func (x *explorer) findsOut(w *world, i int, visit visitor) {
-	m := &w.masters[i]
-	latest := m.life
-	for j := range w.masters {
-		if w.masters[j].state == active {
-			latest = max(latest, w.masters[j].notes.of(i))
-		}
-	}
-	if m.state == active && latest > m.life && latest < maxLife {
-		next := *w
-		next.masters[i] = master{state: lost, wait: w.alive() | w.ballots(), life: latest + 1}
-		next.breaks(i)
-		visit(&next, search.Event{Kind: FindsOut, Client: search.Nobody, Node: i})
+		visit(&next, proof.Event{Kind: Revives, Client: proof.Nobody, Node: i, Number: t.number()})
 	}
 }
