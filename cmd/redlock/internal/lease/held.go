@@ -12,6 +12,28 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
+// Ref is a lease as it was seen: its exact value. What is done by it never meets another lease, also
+// not of the same token. The zero Ref is none.
+type Ref struct {
+	value string
+	at    []int         // the masters that had it
+	lock  *redlock.Lock // if this process granted it
+}
+
+// Ref returns the lease that was granted.
+func (g Grant) Ref() Ref { return Ref{value: g.lock.Value(), lock: g.lock} }
+
+// Ref returns the lease that was seen; none if the holder is another program.
+func (h Holder) Ref() Ref {
+	if !h.Lease {
+		return Ref{}
+	}
+	return Ref{value: h.value, at: h.at}
+}
+
+// Same reports whether two are of one grant.
+func (r Ref) Same(as Ref) bool { return r.value == as.value }
+
 // Extend lets the holder of a lease count a TTL from now on, and returns that. A lease that is
 // longer already stays as long at the masters, and is to be released at its end.
 //
@@ -20,21 +42,26 @@ import (
 // so long that less than the TTL is left, [redlock.ErrInvalid], [redlock.ErrClosed], and that of
 // ctx. After those but ErrLost, the lease is valid for as long as it was.
 func (l *Leases) Extend(ctx context.Context, name, token string, ttl time.Duration) (valid time.Duration, err error) {
-	if err := checkTTL(ttl); err != nil {
-		return 0, err
-	}
-	life := l.door.Leases.Life(ttl)
-	err = l.each(ctx, name, token, func(value string, _ []int, _ *Grant) error {
-		left, err := l.door.Leases.Extend(ctx, name, value, life)
-		if err == nil && left < ttl {
-			return fmt.Errorf("extend %q: %w", name, redlock.ErrNoValidity)
-		}
-		return l.explain(err, ttl)
-	})
+	err = l.each(ctx, name, token, func(ref Ref) error { return l.ExtendSeen(ctx, name, ref, ttl) })
 	if err != nil {
 		return 0, err
 	}
 	return ttl, nil
+}
+
+// ExtendSeen is [Leases.Extend] for a lease that was seen.
+func (l *Leases) ExtendSeen(ctx context.Context, name string, ref Ref, ttl time.Duration) error {
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
+	if ref.value == "" {
+		return fmt.Errorf("%w: %q has no lease", redlock.ErrLost, name)
+	}
+	left, err := l.door.Leases.Extend(ctx, name, ref.value, l.door.Leases.Life(ttl))
+	if err == nil && left < ttl {
+		return fmt.Errorf("extend %q: %w", name, redlock.ErrNoValidity)
+	}
+	return l.explain(err, ttl)
 }
 
 // Release releases a lease. Once it has begun, it outlives ctx.
@@ -42,16 +69,22 @@ func (l *Leases) Extend(ctx context.Context, name, token string, ttl time.Durati
 // Errors: [redlock.ErrLost] if a quorum of masters does not have it, also because it was released
 // before, [redlock.ErrNoQuorum] if too few answered to know: it is free at its end at the latest.
 func (l *Leases) Release(ctx context.Context, name, token string) error {
-	return l.each(ctx, name, token, func(value string, at []int, granted *Grant) error {
-		if granted == nil {
-			return l.door.Leases.Release(ctx, name, value, at)
-		}
-		err := granted.lock.Unlock(ctx) // it knows which masters may yet grant it
-		if err == nil || errors.Is(err, redlock.ErrLost) {
-			l.forget(name, *granted)
-		}
-		return err
-	})
+	return l.each(ctx, name, token, func(ref Ref) error { return l.ReleaseSeen(ctx, name, ref) })
+}
+
+// ReleaseSeen is [Leases.Release] for a lease that was seen.
+func (l *Leases) ReleaseSeen(ctx context.Context, name string, ref Ref) error {
+	switch {
+	case ref.value == "":
+		return fmt.Errorf("%w: %q has no lease", redlock.ErrLost, name)
+	case ref.lock == nil || len(ref.lock.Names()) > 1:
+		return l.door.Leases.Release(ctx, name, ref.value, ref.at)
+	}
+	err := ref.lock.Unlock(ctx) // it knows which masters may yet grant it
+	if err == nil || errors.Is(err, redlock.ErrLost) {
+		l.forget(name, ref.lock)
+	}
+	return err
 }
 
 // mostLooks bounds how often the holder is looked for. What changes each time is another lease of
@@ -64,13 +97,12 @@ const mostLooks = 3
 // Between the look and the question, the lease may end and another one with the same token begin:
 // that one has another value, so it is not meant by the question, and the look after the denial
 // finds it.
-func (l *Leases) each(ctx context.Context, name, token string, ask func(value string, at []int, granted *Grant) error) error {
-	if g, ok := l.hint(name, token); ok {
-		err := ask(g.lock.Value(), nil, &g)
-		if !errors.Is(err, redlock.ErrLost) {
+func (l *Leases) each(ctx context.Context, name, token string, ask func(Ref) error) error {
+	if g, ok := l.Remembered(name); ok && g.Token == token {
+		if err := ask(g.Ref()); !errors.Is(err, redlock.ErrLost) {
 			return err
 		}
-		l.forget(name, g)
+		l.forget(name, g.lock)
 	}
 	var lost error
 	for range mostLooks {
@@ -81,7 +113,7 @@ func (l *Leases) each(ctx context.Context, name, token string, ask func(value st
 		case !known || !holder.Lease || holder.Token != token:
 			return errors.Join(fmt.Errorf("%w: %q has no lease with that token", redlock.ErrLost, name), lost)
 		}
-		if lost = ask(holder.value, holder.at, nil); !errors.Is(lost, redlock.ErrLost) {
+		if lost = ask(holder.Ref()); !errors.Is(lost, redlock.ErrLost) {
 			return lost
 		}
 	}

@@ -85,7 +85,7 @@ type Leases struct {
 	door     door.Door
 
 	mu      sync.Mutex       // guards granted; never held over a call to a master
-	granted map[string]Grant // by name: what this process granted last, see hint
+	granted map[string]Grant // by name: see Remembered
 }
 
 // mostGranted bounds the grants that are remembered. More than that are rarely held at once, and
@@ -179,7 +179,7 @@ func (l *Leases) lock(ctx context.Context, r *Request, options []redlock.LockOpt
 
 // GiveBack releases a grant that its client did not get. It takes a node timeout at most.
 func (l *Leases) GiveBack(g Grant) {
-	l.forget(g.Name, g)
+	l.forget(g.Name, g.lock)
 	_ = g.lock.Unlock(context.Background()) //nolint:errcheck // nobody is left to tell; it ends with its TTL
 }
 
@@ -202,16 +202,14 @@ func (l *Leases) explain(err error, ttl time.Duration) error {
 		err, ttl, l.door.Leases.Life(ttl))
 }
 
-// A hint is what this process granted last. It saves the question who holds a name, and decides
-// nothing: it is a value that may be at the masters, which they compare. What they deny is looked
-// for anew.
-
-// hint returns the grant of a name that has this token, if this process remembers one.
-func (l *Leases) hint(name, token string) (Grant, bool) {
+// Remembered returns what this process granted last under a name. It saves the question who holds
+// the name, and decides nothing: it is a value that may be at the masters, which compare it. What
+// they deny is looked for anew.
+func (l *Leases) Remembered(name string) (Grant, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g, ok := l.granted[name]
-	return g, ok && g.Token == token
+	return g, ok
 }
 
 func (l *Leases) remember(names []string, g Grant) {
@@ -229,10 +227,10 @@ func (l *Leases) remember(names []string, g Grant) {
 	l.granted[g.Name] = g
 }
 
-func (l *Leases) forget(name string, g Grant) {
+func (l *Leases) forget(name string, lock *redlock.Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.granted[name].lock == g.lock {
+	if l.granted[name].lock == lock {
 		delete(l.granted, name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -91,27 +92,32 @@ func parseLogins(text []byte) (*logins, error) {
 
 var errNobody = errors.New("nobody is in it")
 
-// of returns the name of who makes a request, and whether the password is right. A wrong one waits.
-//
-// A password is compared only by who has one of the guesses, and a wrong one keeps it for the whole
-// pause: to hang up brings no further guess, only the loss of the answer. While others guess, a
-// right one has to wait for its turn as well, or its haste would tell it from the wrong ones.
+// of returns the name of who makes a request, and whether the password is right.
 func (l *logins) of(r *http.Request) (user string, ok bool) {
 	user, password, given := r.BasicAuth()
 	if token, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); is {
 		user, password, given = "", token, true
 	}
-	if !given {
+	if !given || !l.check(r.Context(), user, password) {
 		return "", false
 	}
+	return cmp.Or(user, "somebody with the password"), true
+}
+
+// check reports whether a password is right. A wrong one waits.
+//
+// A password is compared only by who has one of the guesses, and a wrong one keeps it for the whole
+// pause: to hang up brings no further guess, only the loss of the answer. While others guess, a
+// right one has to wait for its turn as well, or its haste would tell it from the wrong ones.
+func (l *logins) check(ctx context.Context, user, password string) bool {
 	select {
 	case l.guessing <- struct{}{}:
-	case <-r.Context().Done():
-		return "", false
+	case <-ctx.Done():
+		return false
 	}
 	if l.isRight(user, password) {
 		<-l.guessing
-		return cmp.Or(user, "somebody with the password"), true
+		return true
 	}
 	refused := make(chan struct{})
 	time.AfterFunc(refusalPause, func() {
@@ -120,9 +126,9 @@ func (l *logins) of(r *http.Request) (user string, ok bool) {
 	})
 	select {
 	case <-refused:
-	case <-r.Context().Done():
+	case <-ctx.Done():
 	}
-	return "", false
+	return false
 }
 
 // isRight compares with all logins, so that the time it takes tells nothing.

@@ -1,0 +1,113 @@
+package resp
+
+import (
+	"github.com/redquorum/redquorum/cmd/redlock/internal/lease"
+)
+
+// A transaction is one around a lock: WATCH, GET, compare, MULTI, DEL, EXEC. With one Redis nothing
+// comes between the WATCH and the DEL. Here the DEL is of the exact lease that the WATCH saw, and of
+// no other: so what came in between makes it do nothing, as there. Commands in a transaction that
+// locks several keys are not one step.
+
+// watch notes who holds each key.
+func (c *conn) watch(args []string) {
+	if c.queued != nil {
+		c.fail("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	if len(c.watched)+len(args)-1 > mostWatched {
+		c.failf("ERR more than %d keys are watched", mostWatched)
+		return
+	}
+	for _, key := range args[1:] {
+		holder, _, err := c.look(key)
+		if err != nil {
+			c.failed(err)
+			return
+		}
+		if _, again := c.watched[key]; !again {
+			c.watched[key] = holder.Ref()
+		}
+	}
+	c.out.WriteOK()
+}
+
+func (c *conn) unwatch([]string) {
+	if !c.within {
+		clear(c.watched)
+	}
+	c.out.WriteOK()
+}
+
+func (c *conn) multi([]string) {
+	if c.queued != nil {
+		c.fail("ERR MULTI calls can not be nested")
+		return
+	}
+	c.queued = [][]string{}
+	c.out.WriteOK()
+}
+
+// queue keeps a command for EXEC.
+func (c *conn) queue(args []string) {
+	if len(c.queued) == mostQueued {
+		c.dirty = true
+		c.failf("ERR more than %d commands in a transaction", mostQueued)
+		return
+	}
+	c.queued = append(c.queued, args)
+	c.out.WriteInline("QUEUED")
+}
+
+func (c *conn) discard([]string) {
+	if c.queued == nil {
+		c.fail("ERR DISCARD without MULTI")
+		return
+	}
+	c.endTransaction()
+	c.out.WriteOK()
+}
+
+func (c *conn) endTransaction() {
+	c.watched, c.queued, c.dirty, c.within = map[string]lease.Ref{}, nil, false, false
+}
+
+// exec runs what was queued, unless a watched key has another holder by now.
+func (c *conn) exec([]string) {
+	defer c.endTransaction()
+	switch {
+	case c.queued == nil:
+		c.fail("ERR EXEC without MULTI")
+		return
+	case c.dirty:
+		c.fail("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	for key, seen := range c.watched {
+		holder, _, err := c.look(key)
+		if err != nil {
+			c.failed(err)
+			return
+		}
+		if !holder.Ref().Same(seen) {
+			c.aborted()
+			return
+		}
+	}
+	queued := c.queued
+	c.queued, c.within = nil, true
+	c.out.WriteLen(len(queued))
+	for _, args := range queued {
+		c.do(args)
+	}
+}
+
+// aborted replies that a transaction did nothing. In RESP2 that is a list and not a string that is
+// nil.
+func (c *conn) aborted() {
+	if c.out.Resp3 {
+		c.out.WriteNull()
+		return
+	}
+	c.out.WriteRaw("*-1\r\n")
+}
