@@ -12,8 +12,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// Ref is a lease as it was seen: its exact value. What is done by it never meets another lease, also
-// not of the same token. The zero Ref is none.
+// Ref is a lease as it was seen: its exact value. What is done by it never meets another lease,
+// also not of the same token. The zero Ref is none.
 type Ref struct {
 	value string
 	at    []int         // the masters that had it

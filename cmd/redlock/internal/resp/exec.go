@@ -5,9 +5,9 @@ import (
 )
 
 // A transaction is one around a lock: WATCH, GET, compare, MULTI, DEL, EXEC. With one Redis nothing
-// comes between the WATCH and the DEL. Here the DEL is of the exact lease that the WATCH saw, and of
-// no other: so what came in between makes it do nothing, as there. Commands in a transaction that
-// locks several keys are not one step.
+// comes between the WATCH and the DEL. Here the DEL is of the exact lease that the WATCH saw, and
+// of no other: so what came in between makes it do nothing, as there. A transaction about several
+// keys is not one step.
 
 // watch notes who holds each key.
 func (c *conn) watch(args []string) {

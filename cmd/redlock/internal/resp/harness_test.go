@@ -56,7 +56,7 @@ func (f *fleet) client(server int) *client {
 		f.servers[server].ServeConn(context.Background(), there)
 	}()
 	f.T.Cleanup(func() {
-		_ = here.Close() //nolint:errcheck // it may be closed already
+		_ = here.Close()
 		<-served
 	})
 	return &client{f.T, redis.NewConn(here, 0, 0), here}
@@ -98,8 +98,8 @@ func text(reply any) string {
 	return "?"
 }
 
-// play runs lines, each a client, a command and the reply that it must get: "A SET n T NX PX 10000 = OK".
-// A reply that ends with an ellipsis begins like that. A line without a client sleeps.
+// play runs lines, each a client, a command and the reply that it must get: "A GET n = T". A reply
+// that ends with an ellipsis begins like that. A line without a client sleeps.
 func (f *fleet) play(lines string) {
 	f.T.Helper()
 	clients := map[string]*client{}

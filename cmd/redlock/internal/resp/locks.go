@@ -137,13 +137,15 @@ func (c *conn) span(how, text, command string) (d time.Duration, wrong string) {
 	return d, ""
 }
 
+const needsEnd = "a lock needs an end: SET key token NX PX milliseconds, or redlock serve --default-ttl for locks without one"
+
 // ttlFor returns a TTL, or the one of locks without, or what is wrong with that.
 func (c *conn) ttlFor(ttl time.Duration) (time.Duration, string) {
 	if ttl == 0 {
 		ttl = c.server.config.DefaultTTL
 	}
 	if ttl == 0 {
-		return 0, "ERR a lock needs an end: SET key token NX PX milliseconds, or redlock serve --default-ttl for locks without one"
+		return 0, "ERR " + needsEnd
 	}
 	return ttl, ""
 }

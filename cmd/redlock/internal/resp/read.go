@@ -23,8 +23,8 @@ const (
 	mostBulkUnknown      = 4 << 10
 )
 
-// errFraming is what cannot be read over: where the next request begins is not known. As with Redis,
-// the connection ends with it.
+// errFraming is what cannot be read over: where the next request begins is not known. As with
+// Redis, the connection ends with it.
 type errFraming string
 
 func (e errFraming) Error() string { return "ERR Protocol error: " + string(e) }

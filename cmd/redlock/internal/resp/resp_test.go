@@ -274,7 +274,7 @@ func (f *fleet) exchange(sent string) string {
 		defer close(over)
 		_, _ = io.WriteString(c.raw, sent) //nolint:errcheck // the server may close first
 		time.Sleep(time.Second)
-		_ = c.raw.Close() //nolint:errcheck // the test is over
+		_ = c.raw.Close()
 	}()
 	all, _ := io.ReadAll(bufio.NewReader(c.raw)) //nolint:errcheck // what came is what counts
 	<-over

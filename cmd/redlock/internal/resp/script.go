@@ -18,8 +18,8 @@ import (
 )
 
 // Scripts are not known by their text: every library has its own. A script runs in a world that has
-// nothing but its keys, in the state that the masters told, and what it did to them there is what it
-// wants. That is then done at the masters, to the lease that it saw:
+// nothing but its keys, in the state that the masters told, and what it did to them there is what
+// it wants. That is then done at the masters, to the lease that it saw:
 //
 //	the key was absent, and is held now        a lease is acquired
 //	it was held, and is absent now             that lease is released
@@ -170,6 +170,9 @@ func (c *conn) run(s *script, args []string) {
 			return
 		}
 		reply, err := w.run(c.ctx, s, argv)
+		if err == nil {
+			err = w.settle(c.server.config.DefaultTTL)
+		}
 		if attempt == 0 && (err != nil || !w.changed()) {
 			continue
 		}
@@ -183,9 +186,6 @@ func (c *conn) run(s *script, args []string) {
 		switch err := c.apply(w); {
 		case err == nil:
 			c.reply(reply, 0)
-			return
-		case errors.Is(err, errNoEnd), errors.Is(err, errOverwrites):
-			c.fail(err.Error())
 			return
 		case !errors.Is(err, redlock.ErrTaken) && !errors.Is(err, redlock.ErrLost):
 			c.failed(err)
@@ -251,51 +251,30 @@ func (c *conn) checkCompares(s *script, w *world, argv []string) error {
 	return nil
 }
 
-var (
-	errNoEnd      = errors.New("ERR a lock needs an end: set the key with PX, or redlock serve --default-ttl for locks without one")
-	errOverwrites = errors.New("ERR the script gives a lock that is held another token: it is released first, and then acquired")
-)
-
 // apply does at the masters what a script did in its world. New leases come last, all or none of
 // them.
-func (c *conn) apply(w *world) error {
+func (c *conn) apply(w *world) (err error) {
 	var acquired []string
-	token, ttl := "", c.server.config.DefaultTTL
+	var one *state
 	for _, st := range w.states {
-		leases, span := c.server.config.Leases, st.ttl
-		if span == 0 {
-			span = c.server.config.DefaultTTL
-		}
-		var err error
 		switch st.does() {
-		case nothing:
+		case nothing, overwrites: // settle refuses these
 		case releases:
-			err = leases.ReleaseSeen(c.ctx, st.key, st.ref)
+			err = c.server.config.Leases.ReleaseSeen(c.ctx, st.key, st.ref)
 			delete(c.mine, st.key)
-		case acquires, extends, overwrites:
-			switch {
-			case span == 0:
-				return errNoEnd
-			case st.does() == overwrites:
-				return errOverwrites
-			case st.does() == extends:
-				if err = leases.ExtendSeen(c.ctx, st.key, st.ref, span); err == nil {
-					c.remember(st.key, st.ref)
-				}
-			case len(acquired) > 0 && (token != st.token || ttl != span):
-				return errOverwrites
-			default:
-				acquired, token, ttl = append(acquired, st.key), st.token, span
-			}
+		case extends:
+			err = c.server.config.Leases.ExtendSeen(c.ctx, st.key, st.ref, st.ttl)
+		case acquires:
+			acquired, one = append(acquired, st.key), st
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if len(acquired) > 0 {
-		return c.acquire(acquired, token, ttl)
+	if one == nil {
+		return nil
 	}
-	return nil
+	return c.acquire(acquired, one.token, one.ttl)
 }
 
 // mostNested bounds lists within lists of a reply.
@@ -334,8 +313,8 @@ func (c *conn) reply(v lua.LValue, depth int) {
 	}
 }
 
-// checkText refuses scripts that could fill the memory within their instructions: each concatenation
-// may double a text. So there are few, and they run once.
+// checkText refuses scripts that could fill the memory within their instructions: each
+// concatenation may double a text. So there are few, and they run once.
 func checkText(proto *lua.FunctionProto) error {
 	parts, repeats := 0, len(proto.FunctionPrototypes) > 0
 	var look func(p *lua.FunctionProto)

@@ -52,8 +52,8 @@ func New(config Config) *Server {
 	return &Server{config: config, scripts: scripts{known: map[string]*script{}}, conns: map[net.Conn]struct{}{}}
 }
 
-// Serve serves clients of a listener until ctx ends, and waits for the commands under way. It closes
-// the listener.
+// Serve serves clients of a listener until ctx ends, and waits for the commands under way. It
+// closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) //nolint:errcheck // it is not needed any more
 	defer stop()

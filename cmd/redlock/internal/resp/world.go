@@ -77,6 +77,31 @@ func (w *world) changed() bool {
 	return slices.ContainsFunc(w.states, func(s *state) bool { return s.does() != nothing })
 }
 
+// settle gives an end to what has none, and returns an error for what a lease cannot be.
+func (w *world) settle(without time.Duration) error {
+	var first *state
+	for _, s := range w.states {
+		does := s.does()
+		if does == nothing || does == releases {
+			continue
+		}
+		if s.ttl == 0 {
+			s.ttl = without
+		}
+		switch {
+		case s.ttl == 0:
+			return errors.New("ERR " + needsEnd)
+		case does == overwrites:
+			return errors.New("ERR the script gives a lock that is held another token: it is released first, and then acquired")
+		case does == acquires && first != nil && (first.token != s.token || first.ttl != s.ttl):
+			return errors.New("ERR the script acquires several locks, which are to have one token and one time to live")
+		case does == acquires:
+			first = s
+		}
+	}
+	return nil
+}
+
 func (w *world) of(key string) *state {
 	for _, s := range w.states {
 		if s.key == key {
