@@ -12,22 +12,11 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
-
-// writeJSON writes a value as the command does.
-func writeJSON[T any](w http.ResponseWriter, status int, value T) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = prose.WriteJSON(w, value) //nolint:errcheck // the client is gone
-}
-
-// apiError writes an error as an object.
-func apiError(w http.ResponseWriter, status int, err error) {
-	writeJSON(w, status, map[string]string{"error": prose.Readable(err.Error())})
-}
 
 // status is that of an answer with an error of the masters.
 func statusOf(err error) int {
@@ -55,7 +44,7 @@ func (h *Handler) read(w http.ResponseWriter, write func()) {
 		write()
 	default:
 		w.Header().Set("Retry-After", "3")
-		apiError(w, http.StatusServiceUnavailable, errReading)
+		guard.Error(w, http.StatusServiceUnavailable, errReading)
 	}
 }
 
@@ -66,7 +55,7 @@ func writeList(w http.ResponseWriter, status int, list *survey.Listing, locks []
 	whole.Locks = []survey.Inspection{}
 	var rest bytes.Buffer
 	if err := prose.WriteJSON(&rest, whole); err != nil || len(locks) == 0 {
-		writeJSON(w, status, whole)
+		guard.WriteJSON(w, status, whole)
 		return
 	}
 	before, after, _ := strings.Cut(rest.String(), none) // nothing that is before it has such a text
@@ -94,7 +83,7 @@ func writeList(w http.ResponseWriter, status int, list *survey.Listing, locks []
 func (h *Handler) apiList(w http.ResponseWriter, r *http.Request) {
 	s, err := h.watch.get(r.Context(), locks)
 	if err != nil || s.listedAt.IsZero() {
-		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+		guard.Error(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 		return
 	}
 	h.read(w, func() { writeList(w, statusOf(s.listing.Failure()), &s.listing, s.locks) })
@@ -105,15 +94,15 @@ func (h *Handler) apiInspect(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	shown, err := views["lock"].subjects(r.URL.Query())
 	if err != nil {
-		apiError(w, http.StatusBadRequest, err)
+		guard.Error(w, http.StatusBadRequest, err)
 		return
 	}
 	s, err := h.watch.get(r.Context(), shown...)
 	switch e := s.named[name]; {
 	case err != nil:
-		apiError(w, http.StatusServiceUnavailable, err)
+		guard.Error(w, http.StatusServiceUnavailable, err)
 	case e == nil:
-		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+		guard.Error(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 	case e.Verdict == "unknown":
 		h.writeInspection(w, http.StatusServiceUnavailable, e.Inspection)
 	default:
@@ -123,7 +112,7 @@ func (h *Handler) apiInspect(w http.ResponseWriter, r *http.Request) {
 
 // writeInspection writes what is known of a lock, which may have thousands of readers or permits.
 func (h *Handler) writeInspection(w http.ResponseWriter, status int, in *survey.Inspection) {
-	write := func() { writeJSON(w, status, in) }
+	write := func() { guard.WriteJSON(w, status, in) }
 	if (len(in.Readers)+len(in.Permits))*256 < largeAnswer {
 		write()
 		return
@@ -135,20 +124,20 @@ func (h *Handler) writeInspection(w http.ResponseWriter, status int, in *survey.
 func (h *Handler) apiMembers(w http.ResponseWriter, r *http.Request) {
 	s, _ := h.watch.get(r.Context(), membership) //nolint:errcheck // only names have errors
 	if err := s.membersErr; err != nil || s.due(membership) == 0 {
-		apiError(w, http.StatusServiceUnavailable, orTooFew(err))
+		guard.Error(w, http.StatusServiceUnavailable, orTooFew(err))
 		return
 	}
-	writeJSON(w, http.StatusOK, s.members)
+	guard.WriteJSON(w, http.StatusOK, s.members)
 }
 
 // apiLog is `redlock log --json`, with all entries.
 func (h *Handler) apiLog(w http.ResponseWriter, r *http.Request) {
 	s, _ := h.watch.get(r.Context(), events) //nolint:errcheck // only names have errors
 	if s.due(events) == 0 {
-		apiError(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+		guard.Error(w, http.StatusServiceUnavailable, survey.ErrTooFew)
 		return
 	}
-	writeJSON(w, statusOf(s.eventsErr), s.events)
+	guard.WriteJSON(w, statusOf(s.eventsErr), s.events)
 }
 
 func orTooFew(err error) error {

@@ -11,9 +11,11 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -80,21 +82,19 @@ func newHandler(s source, with settings, clk clock.Clock) *Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusNotFound, "There is no such page.")
 	})
-	h.handler = h.guard(mux)
+	rules := guard.Rules{Login: with.login, Hosts: with.hosts}
+	h.handler = rules.Guard(mux)
 	return h
 }
 
 // Close ends streams, and the connections to the masters.
 func (h *Handler) Close() { h.watch.close() }
 
+// IsLocal reports whether only this machine can connect to an address.
+func IsLocal(address net.Addr) bool { return guard.IsLocal(address) }
+
 // ServeHTTP answers a request. Its path begins at the page: use http.StripPrefix for others.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handler.ServeHTTP(w, r) }
-
-func text(w http.ResponseWriter, status int, line string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(line)) //nolint:errcheck // the client is gone
-}
 
 //go:embed web
 var web embed.FS

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -56,16 +57,16 @@ func (h *Handler) apiUnlock(w http.ResponseWriter, r *http.Request) {
 	var changed *survey.ChangedError
 	switch {
 	case errors.As(err, &changed):
-		writeJSON(w, status, struct {
+		guard.WriteJSON(w, status, struct {
 			Error string            `json:"error"`
 			Now   survey.Inspection `json:"now"`
 		}{prose.Readable(err.Error()), changed.Now})
 		return
 	case err != nil:
-		apiError(w, status, err)
+		guard.Error(w, status, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, released)
+	guard.WriteJSON(w, http.StatusOK, released)
 }
 
 // force takes away what was seen of a lock, and named by its digest: whoever has got it since keeps
@@ -80,7 +81,7 @@ func (h *Handler) force(r *http.Request, name string) (released survey.Release, 
 	case digest == "":
 		return released, http.StatusBadRequest, errors.New("give the digest that the inspection of the lock has: nothing but what was seen is released")
 	}
-	reason += fmt.Sprintf(" (%s, by redlock serve)", cmp.Or(userOf(r), "somebody"))
+	reason += fmt.Sprintf(" (%s, by redlock serve)", cmp.Or(guard.User(r), "somebody"))
 	if undone := h.watch.do(r.Context(), name, func(ctx context.Context) {
 		released, err = h.watch.source.force(ctx, name, digest, reason)
 	}); undone != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
+	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -76,7 +77,7 @@ func (v *view) subjects(q url.Values) ([]subject, error) {
 // make returns a page as it is now.
 func (h *Handler) make(r *http.Request, v *view, s *snapshot) *page {
 	q := r.URL.Query()
-	p := &page{View: v.name, Title: v.title, User: userOf(r), Force: h.settings.force, At: "never"}
+	p := &page{View: v.name, Title: v.title, User: guard.User(r), Force: h.settings.force, At: "never"}
 	p.Live = "live/" + v.name
 	if r.URL.RawQuery != "" {
 		p.Live += "?" + q.Encode()
@@ -107,11 +108,11 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request, v *view) {
 
 // fail answers with a page that says what is wrong, or with JSON below /api.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, why string) {
-	if isAPI(r) {
-		apiError(w, status, errors.New(why))
+	if guard.IsAPI(r) {
+		guard.Error(w, status, errors.New(why))
 		return
 	}
-	write(w, status, "layout", &page{View: "error", Title: http.StatusText(status), User: userOf(r), Content: why})
+	write(w, status, "layout", &page{View: "error", Title: http.StatusText(status), User: guard.User(r), Content: why})
 }
 
 //go:embed pages
@@ -125,7 +126,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 func write(w http.ResponseWriter, status int, name string, p *page) {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
-		text(w, http.StatusInternalServerError, "The page could not be made.\n")
+		guard.Text(w, http.StatusInternalServerError, "The page could not be made.\n")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/guard"
 )
 
 const (
@@ -27,14 +28,14 @@ const (
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, v *view) {
 	shown, err := v.subjects(r.URL.Query())
 	if err != nil {
-		text(w, http.StatusBadRequest, err.Error()+"\n")
+		guard.Text(w, http.StatusBadRequest, err.Error()+"\n")
 		return
 	}
 	select {
 	case h.streams <- struct{}{}:
 		defer func() { <-h.streams }()
 	default:
-		text(w, http.StatusServiceUnavailable, "Too many pages are open.\n")
+		guard.Text(w, http.StatusServiceUnavailable, "Too many pages are open.\n")
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

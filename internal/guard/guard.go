@@ -1,4 +1,5 @@
-package dashboard
+// Package guard says which requests the page and the doors beside it answer.
+package guard
 
 import (
 	"context"
@@ -8,10 +9,25 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/redquorum/redquorum/internal/prose"
 )
 
-// guard answers requests that may be answered by a handler, and refuses the others.
-func (h *Handler) guard(handler http.Handler) http.Handler {
+// Rules say who is answered.
+type Rules struct {
+	// Login returns the name of the user, and whether the request may be answered. Nil: only
+	// requests from this machine are answered.
+	Login func(r *http.Request) (user string, ok bool)
+
+	// Hosts are further names of this machine, beside localhost, for requests without a login.
+	Hosts []string
+}
+
+// HealthPath tells everybody that the process serves, and nothing else.
+const HealthPath = "/healthz"
+
+// Guard answers requests that may be answered by a handler, and refuses the others.
+func (rules *Rules) Guard(handler http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection() // of requests that change something
 	sameOrigin.SetDenyHandler(http.HandlerFunc(refuseElsewhere))
 	guarded := sameOrigin.Handler(handler)
@@ -20,9 +36,9 @@ func (h *Handler) guard(handler http.Handler) http.Handler {
 		switch {
 		case isFromElsewhere(r):
 			refuseElsewhere(w, r)
-		case r.URL.Path == "/healthz": // tells only that the process serves
-			text(w, http.StatusOK, "ok\n")
-		case h.admits(w, r):
+		case r.URL.Path == HealthPath:
+			Text(w, http.StatusOK, "ok\n")
+		case rules.admits(w, r):
 			guarded.ServeHTTP(w, r)
 		}
 	})
@@ -60,28 +76,47 @@ func refuseElsewhere(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers with a reason, as the client expects it: with JSON below /api.
 func refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	if isAPI(r) {
-		apiError(w, status, errors.New(why))
+	if IsAPI(r) {
+		Error(w, status, errors.New(why))
 		return
 	}
-	text(w, status, why+"\n")
+	Text(w, status, why+"\n")
 }
 
-// isAPI reports whether a program asks.
-func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+// IsAPI reports whether a program asks.
+func IsAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
+// WriteJSON answers with a value, as the command writes it.
+func WriteJSON[T any](w http.ResponseWriter, status int, value T) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = prose.WriteJSON(w, value) //nolint:errcheck // the client is gone
+}
+
+// Error answers with an error as an object.
+func Error(w http.ResponseWriter, status int, err error) {
+	WriteJSON(w, status, map[string]string{"error": prose.Readable(err.Error())})
+}
+
+// Text answers with a line for people.
+func Text(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(line)) //nolint:errcheck // the client is gone
+}
 
 type userKey struct{}
 
 // admits reports whether a request may be answered; otherwise it was refused.
-func (h *Handler) admits(w http.ResponseWriter, r *http.Request) bool {
-	if h.settings.login == nil {
-		why := h.whyNotOurs(r)
+func (rules *Rules) admits(w http.ResponseWriter, r *http.Request) bool {
+	if rules.Login == nil {
+		why := rules.whyNotOurs(r)
 		if why != "" {
 			refuse(w, r, http.StatusForbidden, "Without a login, this page is for browsers on its own machine, at localhost. "+why)
 		}
 		return why == ""
 	}
-	user, ok := h.settings.login(r)
+	user, ok := rules.Login(r)
 	if ok {
 		*r = *r.WithContext(context.WithValue(r.Context(), userKey{}, user))
 		return true
@@ -91,8 +126,8 @@ func (h *Handler) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// userOf returns who has logged in.
-func userOf(r *http.Request) string {
+// User returns who has logged in.
+func User(r *http.Request) string {
 	user, _ := r.Context().Value(userKey{}).(string)
 	return user
 }
@@ -117,14 +152,14 @@ func IsLocal(address net.Addr) bool {
 //
 // A proxy on this machine that sets the host itself, as nginx does with a bare proxy_pass, makes
 // requests of the whole world look like those of this machine. Most proxies leave traces.
-func (h *Handler) whyNotOurs(r *http.Request) string {
+func (rules *Rules) whyNotOurs(r *http.Request) string {
 	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	_, socket := address.(*net.UnixAddr) // browsers cannot reach one
 	host := hostOf(r.Host)
 	switch {
 	case !IsLocal(address):
 		return "This request came from elsewhere."
-	case socket || slices.ContainsFunc(h.settings.hosts, func(name string) bool { return strings.EqualFold(name, host) }):
+	case socket || slices.ContainsFunc(rules.Hosts, func(name string) bool { return strings.EqualFold(name, host) }):
 		return ""
 	case !isLoopback(host):
 		return "This request was for another name."
