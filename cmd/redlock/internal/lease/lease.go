@@ -83,6 +83,7 @@ type Leases struct {
 	locker   *redlock.Locker
 	operator *admin.Operator
 	door     door.Door
+	counts   counts
 
 	mu      sync.Mutex       // guards granted; never held over a call to a master
 	granted map[string]Grant // by name: see Remembered
@@ -102,7 +103,9 @@ func New(locker *redlock.Locker) *Leases {
 //
 // Errors: [redlock.ErrTaken] in a [*TakenError], [redlock.ErrNoQuorum], [redlock.ErrNoValidity],
 // [redlock.ErrInvalid], [redlock.ErrClosed], and that of ctx.
-func (l *Leases) Acquire(ctx context.Context, r Request) (Grant, error) {
+func (l *Leases) Acquire(ctx context.Context, r Request) (g Grant, err error) {
+	counted := l.counts.begin(&r)
+	defer func() { counted(err) }()
 	if len(r.Names) == 0 {
 		r.Names = []string{r.Name}
 	}
@@ -127,7 +130,7 @@ func (l *Leases) Acquire(ctx context.Context, r Request) (Grant, error) {
 	if !l.door.Leases.Detach(lock) {
 		return Grant{}, fmt.Errorf("acquire %q: %w", r.Names[0], redlock.ErrNoValidity) // it undoes itself
 	}
-	g := Grant{Name: r.Names[0], Token: r.Token, Fence: lock.Fence(), Valid: r.TTL, lock: lock}
+	g = Grant{Name: r.Names[0], Token: r.Token, Fence: lock.Fence(), Valid: r.TTL, lock: lock}
 	if ctx.Err() != nil || !enough {
 		l.GiveBack(g)
 		if ctx.Err() != nil {

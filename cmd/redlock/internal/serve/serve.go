@@ -1,4 +1,5 @@
-// Package serve is `redlock serve`: a page about masters and their locks.
+// Package serve is `redlock serve`: a page about masters and their locks, and the doors by which
+// programs in every language take some.
 package serve
 
 import (
@@ -14,15 +15,17 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/leasehttp"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/dashboard"
+	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/pool"
 )
 
 const long = `serve shows masters and locks to browsers and programs: who holds what, who waits, which masters
 vote and why not, members, elections, and the log. Pages are kept up to date while they are open.
 
-It only reads, and asks the masters once a second at most, and only while somebody looks, whatever
+The page only reads, and asks the masters once a second at most, and only while somebody looks, whatever
 the number of viewers: docs/dashboard.md has the cost. It needs the rights that list needs.
 
   /               the pages
@@ -37,6 +40,12 @@ line has a user and a password as USER:PASSWORD, or a password alone, with which
 (programs send it as "Authorization: Bearer PASSWORD"). Passwords have 12 characters at least. Put a
 proxy with TLS in front of it: passwords are not to cross a network in the clear.
 
+--allow-locks lets programs in every language take locks: docs/languages.md has how. They log in as
+others do. Without --login-file, on a Unix socket or a port of this machine, they need not.
+
+  /api/v1/lease   POST grants, PUT extends, DELETE releases, GET tells who holds a lock
+  /api/v1/hold    POST grants what is renewed while the answer is read, and released when that ends
+
 --allow-force lets those who log in take locks away from their holders. They type the name and give a
 reason, and redlock log shows who it was. Without --login-file, a password is made up and printed.
 
@@ -45,6 +54,7 @@ Exit status: 0 after SIGINT or SIGTERM; 1 if it cannot listen; 64 for a wrong co
 const example = `  redlock serve --demo
   redlock serve
   redlock serve --listen unix:/run/redlock/web.sock --path-prefix /locks
+  redlock serve --listen unix:/run/redlock/locks.sock --allow-locks
   redlock serve --listen 0.0.0.0:8700 --login-file logins --allow-force`
 
 // flags are those of serve.
@@ -56,6 +66,7 @@ type flags struct {
 	loginFile         string
 	hosts             []string
 	allowForce, demos bool
+	allowLocks        bool
 }
 
 // NewCommand returns `redlock serve`.
@@ -78,6 +89,7 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.loginFile, "login-file", "", "`file` with USER:PASSWORD or PASSWORD on each line; then all pages need a login")
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "`name` by which browsers reach a page without a login, beside localhost; may be repeated")
 	cmd.Flags().BoolVar(&f.allowForce, "allow-force", false, "let those who log in take locks away from their holders")
+	cmd.Flags().BoolVar(&f.allowLocks, "allow-locks", false, "let programs in every language take locks, at /api/v1/lease and /api/v1/hold")
 	cmd.Flags().BoolVar(&f.demos, "demo", false, "serve embedded masters, with locks that come and go, instead of yours")
 	cmd.Flags().IntVar(&f.bounds.Keys, "scan", f.bounds.Keys, "look at so `many` keys of each master at most")
 	cmd.Flags().IntVar(&f.bounds.Locks, "limit", f.bounds.Locks, "stop when a master has so `many` locks")
@@ -118,8 +130,15 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 		return errors.Join(err, listener.Close())
 	}
 	defer page.Close()
+	var doors *doors
+	if f.allowLocks {
+		if doors, err = f.openDoors(cmd); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	cmd.PrintErrf("redlock: serving %s\n", f.address(listener.Addr()))
-	return serve(ctx, listener, f.handler(page))
+	err = serve(ctx, leasehttp.Listener(listener), f.handler(page, doors, logins))
+	return errors.Join(err, doors.close())
 }
 
 func (f *flags) page(ctx context.Context, cmd *cobra.Command, logins *logins) (page *dashboard.Handler, err error) {
@@ -156,11 +175,24 @@ func (f *flags) check() error {
 	return nil
 }
 
-// handler is the page under its prefix, and nothing beside it.
-func (f *flags) handler(page http.Handler) http.Handler {
+// handler is the page under its prefix, with the doors on it, and nothing beside it.
+func (f *flags) handler(page http.Handler, doors *doors, logins *logins) http.Handler {
+	rules := &guard.Rules{Hosts: f.hosts}
+	if logins != nil {
+		rules.Login = logins.of
+	}
 	mux := http.NewServeMux()
 	prefix := strings.TrimSuffix(f.prefix, "/")
 	mux.Handle(prefix+"/", http.StripPrefix(prefix, page))
+	mux.Handle(prefix+"/metrics", http.StripPrefix(prefix, doors.withMetrics(page)))
+	for _, path := range leasehttp.Paths {
+		mux.Handle(prefix+path, http.StripPrefix(prefix, doors.of(rules)))
+	}
+	if prefix != "" {
+		mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+			guard.Error(w, http.StatusNotFound, errors.New("this server has everything below "+prefix))
+		})
+	}
 	return mux
 }
 
@@ -174,14 +206,14 @@ const (
 
 // serve answers requests until ctx ends.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	streams, endStreams := context.WithCancel(context.Background())
-	defer endStreams()
+	streams, endStreams := context.WithCancelCause(context.Background())
+	defer endStreams(nil)
 	server := &http.Server{
 		Handler: handler, MaxHeaderBytes: mostHeader,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		BaseContext: func(net.Listener) context.Context { return streams },
+		BaseContext: func(net.Listener) context.Context { return streams }, ConnContext: leasehttp.WithConn,
 	}
-	server.RegisterOnShutdown(endStreams) // pages that are open are never idle
+	server.RegisterOnShutdown(func() { endStreams(leasehttp.ErrEnding) }) // pages and leases that are open are never idle
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

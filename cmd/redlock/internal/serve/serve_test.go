@@ -20,8 +20,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/leasehttp"
 )
 
 func TestMistakesAreUsageErrors(t *testing.T) {
@@ -124,8 +126,11 @@ func TestWhoeverHangsUpHasHadAGuess(t *testing.T) {
 
 func TestThePagesAreBelowThePrefixAlone(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, http.StatusOK) })
-	handler := (&flags{prefix: "/locks/"}).handler(page)
-	for path, want := range map[string]string{"/locks/api": "/api\n", "/locks/": "/\n", "/api": "404 page not found\n"} {
+	handler := (&flags{prefix: "/locks/"}).handler(page, nil, nil)
+	for path, want := range map[string]string{
+		"/locks/api": "/api\n", "/locks/": "/\n", "/nothing": "404 page not found\n",
+		"/api/v1/lease": "{\n  \"error\": \"this server has everything below /locks\"\n}\n",
+	} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		assert.Equal(t, want, w.Body.String())
@@ -220,24 +225,34 @@ func TestTheSignalToEndEndsStreamsAsWell(t *testing.T) {
 	}
 }
 
-func TestTheDemoServesAHeldLock(t *testing.T) {
-	cmd := NewCommand()
+// start runs `redlock serve --demo`. It returns what was said, one text for each line.
+func start(t *testing.T, lines int, args ...string) (said []string) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
-	root := clitest.Root(cmd)
+	root := clitest.Root(NewCommand())
 	root.SetErr(write)
-	root.SetArgs([]string{"serve", "--demo", "--listen", "127.0.0.1:0", "--allow-force"})
+	root.SetArgs(append([]string{"serve", "--demo"}, args...))
 	ended := make(chan error)
 	go func() { ended <- root.ExecuteContext(ctx) }()
-	said := make([]byte, 4096)
-	n, err := read.Read(said)
-	require.NoError(t, err)
-	assert.Regexp(t, "the password [A-Z2-7]{26}\n$", string(said[:n]))
-	password := string(said[n-27 : n-1])
-	n, err = read.Read(said)
-	require.NoError(t, err)
-	url := string(said[len("redlock: serving ") : n-1])
-	require.NoError(t, err)
+	t.Cleanup(func() {
+		stop()
+		assert.NoError(t, <-ended)
+	})
+	for range lines {
+		text := make([]byte, 4096)
+		n, err := read.Read(text)
+		require.NoError(t, err)
+		said = append(said, strings.TrimSuffix(string(text[:n]), "\n"))
+	}
+	return said
+}
+
+func TestTheDemoServesAHeldLock(t *testing.T) {
+	said := start(t, 2, "--listen", "127.0.0.1:0", "--allow-force")
+	assert.Regexp(t, "the password [A-Z2-7]{26}$", said[0])
+	password := said[0][len(said[0])-26:]
+	url := strings.TrimPrefix(said[1], "redlock: serving ")
 	clitest.WaitFor(t, "a lock", func() bool {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"api/v1/inspect?name=nightly", nil)
 		require.NoError(t, err)
@@ -253,6 +268,100 @@ func TestTheDemoServesAHeldLock(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
 	require.NoError(t, response.Body.Close())
-	stop()
-	require.NoError(t, <-ended)
+}
+
+// request returns the status and the body of an answer.
+func request(t *testing.T, client *http.Client, method, url, body string, change ...func(*http.Request)) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	for _, f := range change {
+		f(r)
+	}
+	response, err := client.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+func TestProgramsTakeLocksByASocketWithoutALogin(t *testing.T) {
+	t.Chdir(t.TempDir()) // as above
+	const path = "locks.sock"
+	start(t, 1, "--listen", "unix:"+path, "--allow-locks")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	defer client.CloseIdleConnections()
+	const url, body = "http://redlock/api/v1/lease", `{"name":"order/42","ttl":"5s","token":"mine","owner":"worker 3"}`
+	clitest.WaitFor(t, "a lock", func() bool { // when the masters vote
+		status, _ := request(t, client, http.MethodPost, url, body)
+		return status == http.StatusCreated
+	})
+	status, text := request(t, client, http.MethodPost, url, body)
+	assert.Equal(t, http.StatusConflict, status, text)
+	status, text = request(t, client, http.MethodGet, "http://redlock/metrics", "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, text, "redquorum_serve_leases_total{door=\"http\",result=\"granted\"} 1\n")
+	assert.Contains(t, text, "redquorum_serve_leases_total{door=\"http\",result=\"taken\"} 1\n")
+	assert.Contains(t, text, "redquorum_serve_leases_waiting{door=\"http\"} 0\n")
+	assert.Contains(t, text, "redquorum_serve_leases_streamed{door=\"http\"} 0\n")
+	assert.Contains(t, text, "redquorum_quorum_nodes ", "with the figures of the page")
+	status, text = request(t, client, http.MethodDelete, url, body)
+	assert.Equal(t, http.StatusBadRequest, status, text)
+	status, text = request(t, client, http.MethodDelete, url, `{"name":"order/42","token":"mine"}`)
+	assert.Equal(t, http.StatusNoContent, status, text)
+}
+
+// doorsWithoutMasters refuse what says no name.
+var doorsWithoutMasters = doors{http: leasehttp.New(nil, clock.System())}
+
+func TestWhoMayTakeLocks(t *testing.T) {
+	handler := func(f *flags, allowed bool) http.Handler {
+		var doors *doors
+		if allowed {
+			doors = &doorsWithoutMasters
+		}
+		l, err := parseLogins([]byte("ann:correct horse"))
+		require.NoError(t, err)
+		if f.loginFile == "" {
+			l = nil
+		}
+		return f.handler(http.NotFoundHandler(), doors, l)
+	}
+	local, remote := &net.TCPAddr{IP: net.IPv6loopback}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
+	for what, c := range map[string]struct {
+		handler http.Handler
+		change  func(*http.Request)
+		to      net.Addr
+		status  int
+	}{
+		"this machine":         {handler(&flags{}, true), nil, local, 400},
+		"a socket":             {handler(&flags{}, true), nil, &net.UnixAddr{}, 400},
+		"elsewhere":            {handler(&flags{}, true), nil, remote, 403},
+		"another name":         {handler(&flags{}, true), func(r *http.Request) { r.Host = "evil.example" }, local, 403},
+		"another site":         {handler(&flags{}, true), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, local, 403},
+		"another origin":       {handler(&flags{}, true), func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, local, 403},
+		"a proxy":              {handler(&flags{}, true), func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.7") }, local, 403},
+		"without a login":      {handler(&flags{loginFile: "f"}, true), nil, local, 401},
+		"with a login":         {handler(&flags{loginFile: "f"}, true), func(r *http.Request) { r.SetBasicAuth("ann", "correct horse") }, remote, 400},
+		"without --allow-lock": {handler(&flags{}, false), nil, local, 404},
+	} {
+		for _, path := range []string{"/api/v1/lease", "/api/v1/hold"} {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("{}"))
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.to))
+			r.Host = "localhost"
+			r.Header.Set("Content-Type", "application/json")
+			if c.change != nil {
+				c.change(r)
+			}
+			w := httptest.NewRecorder()
+			c.handler.ServeHTTP(w, r)
+			assert.Equal(t, c.status, w.Code, what)
+			assert.Equal(t, "application/json", w.Header().Get("Content-Type"), what)
+			assert.Contains(t, w.Body.String(), `"error": "`, what)
+		}
+	}
 }
