@@ -146,7 +146,7 @@ func enter(w http.ResponseWriter, places chan struct{}, what string) bool {
 // answering gives an answer its time. A test's writer has none.
 func answering(w http.ResponseWriter) *http.ResponseController {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout)) //nolint:errcheck,forbidigo // see above; the clock of sockets is that of package time
+	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout)) //nolint:errcheck // see above
 	return control
 }
 
