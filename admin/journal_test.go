@@ -48,7 +48,7 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 		require.NoError(t, admin.Of(operator).ForceUnlock(ctx, "a"), "and there was nothing to tell")
 		c.Servers[0].Continue()
 		assert.Equal(t, []string{
-			"forced, p:a, me, its host burns", "lost, p:a, me, a quorum of nodes no longer has it",
+			"forced, p:a, me, its host burns", "lost, p:a, me, a quorum of nodes no longer has it: extend: 0 granted, 3 refused, 3 needed",
 		}, c.log(l))
 	})
 }

@@ -16,7 +16,7 @@ import (
 // Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be
 // nil. One goroutine per Locker calls them, one at a time, in the order in which things happened.
 // For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of
-// times, and finally Lost or Released. Refused is called for each round that asked all nodes and
+// times, or Unrenewed, and finally Lost or Released. Refused is called for each round that asked all nodes and
 // did not get the lock, also for those of a call that waits (but not for a first round that left it
 // to a second one, for a permit or one of several names, nor where another wait of LockAny got its
 // lock). Where there is no lock, a name is the first of several, and for a permit
@@ -37,9 +37,12 @@ type Hooks struct {
 	// Handed: a release of ours gave a node's vote to a waiter, here or elsewhere.
 	Handed func(name string)
 
-	Renewed  func(lock *Lock)            // by renewal or Extend
-	Lost     func(lock *Lock, err error) // err as Lock.Err returns it
-	Released func(lock *Lock)            // by Unlock or Close; the nodes may not have answered yet
+	Renewed func(lock *Lock) // by renewal or Extend
+	// Unrenewed: an extension, by renewal or Extend, got no quorum, and the lock is still held. Err
+	// is a *QuorumError with what each node said. Renewal, unless it is off, tries again.
+	Unrenewed func(lock *Lock, err error)
+	Lost      func(lock *Lock, err error) // err as Lock.Err returns it
+	Released  func(lock *Lock)            // by Unlock or Close; the nodes may not have answered yet
 
 	// Members: votes count by this version of the cluster's list from now on, with so many members.
 	Members func(cluster string, version int64, members int)
@@ -199,6 +202,14 @@ func (e *events) renewed(lock *Lock) {
 	if e != nil && e.hooks.Renewed != nil {
 		e.add(func() { e.hooks.Renewed(lock) })
 	}
+}
+
+// wantsUnrenewed reports whether somebody is told of renewals that fail. The reason costs more to
+// tell than the rest of a failure.
+func (e *events) wantsUnrenewed() bool { return e != nil && e.hooks.Unrenewed != nil }
+
+func (e *events) unrenewed(lock *Lock, err error) {
+	e.add(func() { e.hooks.Unrenewed(lock, err) })
 }
 
 func (e *events) released(lock *Lock) {

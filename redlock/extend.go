@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -176,7 +177,7 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 		lock.until = until
 		l.expiry.Add(lock, until)
 	}
-	lock.extending, lock.healing = true, true
+	lock.extending, lock.healing, lock.tried = true, true, x
 	x.items = append(x.items, extended{lock: lock, until: until})
 }
 
@@ -205,7 +206,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 		lock.extended = nil
 	}
 	if lock.state == held && result.Verdict == quorum.Denied {
-		lock.endLocked(lost, errGone)
+		lock.endLocked(lost, lock.becauseLocked(errGone))
 	}
 	if lock.state != held {
 		return
@@ -215,7 +216,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 	after := max(min(lock.ttl/retryShare, lock.until.Sub(now)/renewalShare), retryMin)
 	from := now
 	if result.Verdict == quorum.Won {
-		lock.epoch = x.epoch
+		lock.epoch, lock.tried = x.epoch, nil
 		if item.until > lock.until {
 			lock.until = item.until
 			l.expiry.Add(lock, item.until)
@@ -225,8 +226,23 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 			l.counts.renewed.Add(1)
 			l.events.renewed(lock)
 		}
+	} else if !lock.part && l.events.wantsUnrenewed() {
+		l.events.unrenewed(lock, lock.becauseLocked(ErrNoQuorum))
 	}
 	lock.planRenewalLocked(from, after)
+}
+
+// becauseLocked returns a reason with what the nodes said to the last extension, unless a quorum
+// granted it. Of one that is under way, it tells what is known so far: where the TTL is short, the
+// validity may end before the nodes' time is up.
+func (lock *Lock) becauseLocked(reason error) error {
+	x := lock.tried
+	if x == nil {
+		return reason
+	}
+	item := slices.IndexFunc(x.items, func(it extended) bool { return it.lock == lock })
+	_, votes, errs := x.batch.Outcome(item)
+	return newQuorumError("extend", lock.Name(), lock.locker.nodes(), votes, errs, reason, nil)
 }
 
 // Late takes what a node answered after the verdict.
@@ -357,7 +373,7 @@ func (lock *Lock) Verify(ctx context.Context) error {
 	lock.mu.Lock()
 	lock.expireLocked(l.clock.Now())
 	if v == quorum.Denied && lock.state == held {
-		lock.endLocked(lost, errGone)
+		lock.endLocked(lost, roundError(r, "verify", lock.Name(), errGone, nil))
 	}
 	err := lock.err
 	lock.mu.Unlock()

@@ -265,6 +265,67 @@ func TestAnExtensionThatFailsDoesNotEndRenewal(t *testing.T) {
 	}
 }
 
+// What each master said to the last renewal is told by Err, the cause of the context and the hook,
+// also where the validity ends before a renewal has been answered (a short TTL), and where a quorum
+// denies the lock. The hook for a renewal that failed is told the same.
+func TestALostLockSaysWhatEachMasterSaidLast(t *testing.T) {
+	refusals := []string{
+		"MISCONF Redis is configured to save RDB snapshots", "NOREPLICAS Not enough good replicas to write.",
+		"OOM command not allowed when used memory > 'maxmemory'.", "NOPERM this user has no permissions",
+	}
+	for _, short := range []bool{false, true} {
+		eachKind(t, 5, func(t *testing.T, c *cluster, k kind) {
+			var lost, unrenewed []error
+			options := []redlock.Option{redlock.WithHooks(redlock.Hooks{
+				Lost:      func(_ *redlock.Lock, err error) { lost = append(lost, err) },
+				Unrenewed: func(_ *redlock.Lock, err error) { unrenewed = append(unrenewed, err) },
+			})}
+			if short {
+				options = append(options, redlock.WithNodeTimeout(time.Second))
+			}
+			l := c.Renewing(options...)
+			lock, err := k.try(ctx, l, redlock.WithTTL(time.Second))
+			require.NoError(t, err)
+			work := lock.Context(ctx)
+			for i, text := range refusals {
+				c.Servers[i].RefuseWith(text, "SET", "EVAL", "EVALSHA")
+			}
+			c.Servers[4].Mute(true)
+			<-lock.Done()
+			virtual.Settle()
+
+			require.Len(t, lost, 1)
+			for _, err := range []error{lock.Err(), context.Cause(work), lost[0]} {
+				require.ErrorIs(t, err, redlock.ErrLost)
+				var told *redlock.QuorumError
+				require.ErrorAs(t, err, &told)
+				for _, text := range refusals {
+					require.ErrorContains(t, err, text)
+				}
+				require.Len(t, told.Nodes, 5, "the one that is silent is named, too: %v", err)
+			}
+			if short {
+				return
+			}
+			require.NotEmpty(t, unrenewed)
+			require.ErrorIs(t, unrenewed[0], redlock.ErrNoQuorum)
+			require.NotErrorIs(t, unrenewed[0], redlock.ErrLost)
+			require.ErrorContains(t, unrenewed[0], refusals[0])
+		})
+	}
+}
+
+func TestARenewalThatIsDeniedSaysWhoHadNoVoteInIt(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		lock, err := k.try(ctx, c.Renewing(), redlock.WithTTL(3*time.Second))
+		require.NoError(t, err)
+		c.Servers[0].RefuseWith("MISCONF Redis is configured to save RDB snapshots", "SET", "EVAL", "EVALSHA")
+		c.Each((*fakeredis.Node).FlushAll, 1, 2)
+		<-lock.Done()
+		require.ErrorContains(t, lock.Err(), "a quorum of nodes")
+	})
+}
+
 func TestExtendAndRenewalDoNotInterfere(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Each(virtual.Delaying(0, 40*time.Millisecond))

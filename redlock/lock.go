@@ -50,6 +50,7 @@ type Lock struct {
 	touched   quorum.NodeSet               // nodes that have, may have or may yet get our value
 	lacks     quorum.NodeSet               // nodes that refused an extension, and may hand us the vote
 	epoch     uint64                       // of the membership, when the round that holds it began
+	tried     *extension                   // the last one, unless a quorum granted it; for the reason
 	err       error                        // why it is no longer held
 	done      chan struct{}                // closed when err is set; nil until Done is first called
 	extended  chan struct{}                // closed when the extension ends; nil while not awaited

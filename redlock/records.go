@@ -61,7 +61,9 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 		return
 	}
 	holder, _, _ := owner.Of(lock.value)
-	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")}
+	why := strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")
+	why = strings.Replace(why, fmt.Sprintf(" %q", lock.Name()), "", 1) // the entry has it
+	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: why}
 	if skipped > 0 {
 		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
 	}

@@ -47,7 +47,8 @@ func (lock *Lock) Done() <-chan struct{} {
 }
 
 // Err returns nil while the lock is held, then [ErrLost] with the reason, or [ErrReleased]. Like
-// Remaining, it reads the clock.
+// Remaining, it reads the clock. If the lock was lost after an extension that no quorum granted, or
+// a quorum denied it, the error is a [*QuorumError] with what each node said.
 func (lock *Lock) Err() error {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -119,7 +120,7 @@ func (lock *Lock) expireLocked(now clock.Instant) {
 	case now >= lock.heldUntil:
 		lock.endLocked(lost, errMaxHold)
 	default:
-		lock.endLocked(lost, errExpired)
+		lock.endLocked(lost, lock.becauseLocked(errExpired))
 	}
 }
 
@@ -144,7 +145,7 @@ func (lock *Lock) nodesForgot() {
 // endLocked moves a held lock to its end and tells everyone who waits for that.
 func (lock *Lock) endLocked(to state, reason error) {
 	lock.state.move(to)
-	lock.err = reason
+	lock.err, lock.tried = reason, nil
 	if lock.done != nil {
 		close(lock.done)
 	}

@@ -199,6 +199,9 @@ func (b *Batch) tell(decided []decision) {
 	}
 }
 
+// errUnanswered is what there is to say of a node whose time to answer is not over.
+var errUnanswered = &pipeline.CallError{Fate: pipeline.Unknown, Err: pipeline.ErrTimeout}
+
 // Outcome returns the verdict on one lock and the votes, as they were when they decided that it was
 // not won, otherwise so far. Errs has what there is to say of each node that has not answered as it
 // should, as in [Round.Outcome]; nil for the others.
@@ -216,8 +219,12 @@ func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []err
 		if b.errs != nil {
 			said = b.errs[node]
 		}
-		if at.tells(node, it.verdict) {
-			errs[node] = b.members.Explain(node, said)
+		if !at.tells(node, it.verdict) {
+			continue
+		}
+		errs[node] = b.members.Explain(node, said)
+		if errs[node] == nil && !it.votes.In().Has(node) {
+			errs[node] = errUnanswered
 		}
 	}
 	return it.verdict, at.view.Count(&at.votes, quorum.All(b.nodes)), errs
