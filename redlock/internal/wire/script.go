@@ -23,7 +23,7 @@ func code(names ...string) string {
 
 // assemble returns code, and the names of the files that it is made of.
 func assemble(names ...string) (_ string, seen []string) {
-	var text strings.Builder
+	var parts []string
 	var add func(names []string)
 	add = func(names []string) {
 		for _, name := range names {
@@ -31,24 +31,53 @@ func assemble(names ...string) (_ string, seen []string) {
 				continue
 			}
 			seen = append(seen, name)
-			file, err := files.ReadFile("scripts/" + name + ".lua")
-			if err != nil {
-				panic(err)
+			file, ok := sources[name]
+			if !ok {
+				panic("wire: no script " + name)
 			}
-			first, _, _ := strings.Cut(string(file), "\n")
-			if required, ok := strings.CutPrefix(first, "-- requires "); ok {
-				add(strings.Fields(required))
-			}
-			for line := range strings.Lines(string(file)) {
-				if !strings.HasPrefix(strings.TrimSpace(line), "--") {
-					text.WriteString(line)
-				}
-			}
+			add(file.requires)
+			parts = append(parts, file.code)
 		}
 	}
 	add(names)
-	return text.String(), seen
+	return strings.Join(parts, ""), seen
 }
+
+// source is a file of scripts.
+type source struct {
+	requires []string
+	code     string // without comments
+}
+
+// sources are all files. Each is read once: some are part of thirty scripts, and every program that
+// imports the library begins with this.
+var sources = func() map[string]source {
+	entries, err := files.ReadDir("scripts")
+	if err != nil {
+		panic(err)
+	}
+	all := make(map[string]source, len(entries))
+	for _, entry := range entries {
+		file, err := files.ReadFile("scripts/" + entry.Name())
+		if err != nil {
+			panic(err)
+		}
+		var requires []string
+		first, _, _ := strings.Cut(string(file), "\n")
+		if names, ok := strings.CutPrefix(first, "-- requires "); ok {
+			requires = strings.Fields(names)
+		}
+		var code strings.Builder
+		code.Grow(len(file))
+		for line := range strings.Lines(string(file)) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+				code.WriteString(line)
+			}
+		}
+		all[strings.TrimSuffix(entry.Name(), ".lua")] = source{requires, code.String()}
+	}
+	return all
+}()
 
 func late(names ...string) *pipeline.Script    { return pipeline.NewLateScript(code(names...)) }
 func inOrder(names ...string) *pipeline.Script { return pipeline.NewScript(code(names...)) }
