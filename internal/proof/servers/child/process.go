@@ -148,6 +148,7 @@ func (p *Process) launch() error {
 }
 
 func (p *Process) reap() {
+	p.awaitEnd()
 	p.exit = p.command.Wait()
 	close(p.ended)
 }

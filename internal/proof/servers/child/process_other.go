@@ -11,6 +11,8 @@ import (
 // Linux can do better.
 func startCommand(command *exec.Cmd) error { return command.Start() }
 
+func (p *Process) awaitEnd() {}
+
 func (p *Process) suspend() error { return errors.ErrUnsupported }
 
 func (p *Process) resume() error { return errors.ErrUnsupported }
