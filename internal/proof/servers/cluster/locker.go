@@ -57,11 +57,19 @@ func RequireUp(tb testing.TB, l *redlock.Locker, ok func(node redlock.NodeStats)
 // LockName makes a test's name that of its lock.
 func LockName(tb testing.TB) string { return strings.ReplaceAll(tb.Name(), "/", ":") }
 
+// To look costs a connection to each master, and many tests wait at once. So a pause is as long as
+// the wait so far, but for a factor: the wait is hardly longer for it.
+const (
+	shortestPoll = 2 * time.Millisecond
+	longestPoll  = 50 * time.Millisecond
+	pollShare    = 16
+)
+
 // Eventually waits until nothing is missing, and fails the test when the limit has passed. It
 // returns how long it took.
 func Eventually(tb testing.TB, limit time.Duration, missing func() string) time.Duration {
 	tb.Helper()
-	for began := time.Now(); ; time.Sleep(2 * time.Millisecond) {
+	for began := time.Now(); ; {
 		looked := time.Since(began)
 		what := missing()
 		if what == "" {
@@ -71,6 +79,7 @@ func Eventually(tb testing.TB, limit time.Duration, missing func() string) time.
 			tb.Errorf("not within %v: %s", limit, what)
 			return looked
 		}
+		time.Sleep(min(max(looked/pollShare, shortestPoll), longestPoll))
 	}
 }
 
