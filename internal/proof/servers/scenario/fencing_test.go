@@ -88,6 +88,7 @@ func TestTokensGrowWhenNodesLoseTheirCounters(t *testing.T) {
 		}
 		for end := time.Now().Add(maxTTL + 500*time.Millisecond); time.Now().Before(end); {
 			grow()
+			time.Sleep(10 * time.Millisecond)
 		}
 		grow()
 	}
