@@ -96,11 +96,10 @@ func TestAMasterThatIsFullOfOurKeysIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers, urls := startMet(t, 1, durable)
-			for i := range 2000 {
-				_, err := servers[0].Do("SET", fmt.Sprintf(c.key, i), strings.Repeat("x", 1000), "PX", 3_600_000)
-				require.NoError(t, err)
-			}
-			_, err := servers[0].Do("CONFIG", "SET", "maxmemory", "1mb")
+			const fill = "for i = 1, 2000 do redis.call('SET', string.format(ARGV[1], i), string.rep('x', 1000), 'PX', 3600000) end"
+			_, err := servers[0].Do("EVAL", fill, 0, c.key)
+			require.NoError(t, err)
+			_, err = servers[0].Do("CONFIG", "SET", "maxmemory", "1mb")
 			require.NoError(t, err)
 			_, d, text := consult(t, urls)
 			requireFinding(t, &d, text, 0, severe, "memory", nil, "its memory is full (OOM)", c.says)
