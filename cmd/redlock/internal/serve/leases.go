@@ -1,19 +1,25 @@
 package serve
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/lease"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/leasehttp"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/resp"
 	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
@@ -24,16 +30,65 @@ type doors struct {
 	locker *redlock.Locker
 	leases *lease.Leases
 	http   *leasehttp.Door
+
+	stop  context.CancelFunc // of the door for clients of Redis
+	redis sync.WaitGroup     // its listeners
 }
 
-// openDoors connects to the masters once more: locks do not wait for what the page asks.
-func (f *flags) openDoors(cmd *cobra.Command) (*doors, error) {
+// openDoors connects to the masters once more: locks do not wait for what the page asks. It returns
+// nil without --allow-locks.
+func (f *flags) openDoors(cmd *cobra.Command, logins *logins) (_ *doors, err error) {
+	if !f.allowLocks {
+		return nil, nil
+	}
+	var listeners []net.Listener
+	defer func() {
+		if err != nil {
+			for _, l := range listeners {
+				err = errors.Join(err, l.Close())
+			}
+		}
+	}()
+	for _, where := range f.redis {
+		l, err := f.openAt("--redis", where, "host:port or unix:PATH")
+		if err != nil {
+			return nil, err
+		}
+		listeners = append(listeners, l)
+		if logins == nil && !guard.IsLocal(l.Addr()) {
+			return nil, errOpen
+		}
+	}
 	locker, err := f.nodes.Open(cmd, redlock.WithTTL(min(usualTTL, f.nodes.MaxTTL)), redlock.WithPool(pool.WithClientName("redlock-serve")))
 	if err != nil {
 		return nil, err
 	}
 	leases := lease.New(locker)
-	return &doors{locker, leases, leasehttp.New(leases, clock.System())}, nil
+	d := &doors{locker: locker, leases: leases, http: leasehttp.New(leases, clock.System())}
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	server := resp.New(f.redisConfig(d, logins))
+	for _, l := range listeners {
+		cmd.PrintErrf("redlock: locks for clients of Redis at %s\n", l.Addr())
+		d.redis.Go(func() {
+			if err := server.Serve(ctx, l); err != nil {
+				cmd.PrintErrf("redlock: %s: %v\n", l.Addr(), err)
+			}
+		})
+	}
+	return d, nil
+}
+
+// redisConfig is that of the door for clients of Redis.
+func (f *flags) redisConfig(d *doors, logins *logins) resp.Config {
+	config := resp.Config{Leases: d.leases, Clock: clock.System(), DefaultTTL: f.defaultTTL}
+	if logins != nil {
+		config.Login = logins.check
+	}
+	if f.allowForce {
+		config.Force = admin.Of(d.locker)
+	}
+	return config
 }
 
 // usualTTL is the Locker's own: each request has another one.
@@ -45,11 +100,13 @@ func (d *doors) close() error {
 	if d == nil {
 		return nil
 	}
+	d.stop()
+	d.redis.Wait()
 	return d.locker.Close()
 }
 
 // errLocks says to programs what is missing.
-var errLocks = fmt.Errorf("this server grants no locks: it was started without --allow-locks")
+var errLocks = errors.New("this server grants no locks: it was started without --allow-locks")
 
 // of returns the handler of an address at which leases are, by the rules of the page.
 func (d *doors) of(rules *guard.Rules) http.Handler {

@@ -16,20 +16,25 @@ import (
 
 // open listens where --listen says.
 func (f *flags) open() (net.Listener, error) {
-	if path, is := strings.CutPrefix(f.listen, "unix:"); is {
-		return listenUnix(path)
-	}
 	if f.listen == "systemd" {
 		return inherited()
 	}
-	host, _, err := net.SplitHostPort(f.listen)
+	return f.openAt("--listen", f.listen, "host:port, unix:PATH or systemd")
+}
+
+// openAt listens where a flag says, which takes what is told.
+func (f *flags) openAt(flag, where, takes string) (net.Listener, error) {
+	if path, is := strings.CutPrefix(where, "unix:"); is {
+		return listenUnix(flag, path)
+	}
+	host, _, err := net.SplitHostPort(where)
 	if err != nil {
-		return nil, cli.Usagef("--listen: give host:port, unix:PATH or systemd")
+		return nil, cli.Usagef("%s: give %s", flag, takes)
 	}
 	if f.loginFile == "" && !isLoopback(host) { // before anybody can connect
 		return nil, errOpen
 	}
-	return net.Listen("tcp", f.listen)
+	return net.Listen("tcp", where)
 }
 
 // isLoopback reports whether a host that is listened on is this machine's own.
@@ -40,9 +45,9 @@ func isLoopback(host string) bool {
 
 // listenUnix listens on a socket that its owner and group can use. One that nobody listens on any
 // more is replaced.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(flag, path string) (net.Listener, error) {
 	if path == "" {
-		return nil, cli.Usagef("--listen: unix: needs a path")
+		return nil, cli.Usagef("%s: unix: needs a path", flag)
 	}
 	if err := removeDead(path); err != nil {
 		return nil, err

@@ -46,6 +46,9 @@ others do. Without --login-file, on a Unix socket or a port of this machine, the
   /api/v1/lease   POST grants, PUT extends, DELETE releases, GET tells who holds a lock
   /api/v1/hold    POST grants what is renewed while the answer is read, and released when that ends
 
+--redis speaks the protocol of Redis to programs that lock on one Redis, by SET NX PX and the scripts
+of their libraries: they need another address and nothing else. They log in by AUTH.
+
 --allow-force lets those who log in take locks away from their holders. They type the name and give a
 reason, and redlock log shows who it was. Without --login-file, a password is made up and printed.
 
@@ -54,7 +57,7 @@ Exit status: 0 after SIGINT or SIGTERM; 1 if it cannot listen; 64 for a wrong co
 const example = `  redlock serve --demo
   redlock serve
   redlock serve --listen unix:/run/redlock/web.sock --path-prefix /locks
-  redlock serve --listen unix:/run/redlock/locks.sock --allow-locks
+  redlock serve --allow-locks --redis 127.0.0.1:6390 --redis unix:/run/redlock/redis.sock
   redlock serve --listen 0.0.0.0:8700 --login-file logins --allow-force`
 
 // flags are those of serve.
@@ -67,6 +70,8 @@ type flags struct {
 	hosts             []string
 	allowForce, demos bool
 	allowLocks        bool
+	redis             []string
+	defaultTTL        time.Duration
 }
 
 // NewCommand returns `redlock serve`.
@@ -90,6 +95,8 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "`name` by which browsers reach a page without a login, beside localhost; may be repeated")
 	cmd.Flags().BoolVar(&f.allowForce, "allow-force", false, "let those who log in take locks away from their holders")
 	cmd.Flags().BoolVar(&f.allowLocks, "allow-locks", false, "let programs in every language take locks, at /api/v1/lease and /api/v1/hold")
+	cmd.Flags().StringArrayVar(&f.redis, "redis", nil, "with --allow-locks, `where` programs that lock on one Redis connect: host:port or unix:PATH; may be repeated")
+	cmd.Flags().DurationVar(&f.defaultTTL, "default-ttl", 0, "`TTL` of a lock that comes by --redis without one, as from SETNX (default: it is refused)")
 	cmd.Flags().BoolVar(&f.demos, "demo", false, "serve embedded masters, with locks that come and go, instead of yours")
 	cmd.Flags().IntVar(&f.bounds.Keys, "scan", f.bounds.Keys, "look at so `many` keys of each master at most")
 	cmd.Flags().IntVar(&f.bounds.Locks, "limit", f.bounds.Locks, "stop when a master has so `many` locks")
@@ -130,11 +137,9 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 		return errors.Join(err, listener.Close())
 	}
 	defer page.Close()
-	var doors *doors
-	if f.allowLocks {
-		if doors, err = f.openDoors(cmd); err != nil {
-			return errors.Join(err, listener.Close())
-		}
+	doors, err := f.openDoors(cmd, logins)
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	cmd.PrintErrf("redlock: serving %s\n", f.address(listener.Addr()))
 	err = serve(ctx, leasehttp.Listener(listener), f.handler(page, doors, logins))
@@ -169,6 +174,10 @@ func (f *flags) check() error {
 	switch {
 	case f.bounds.Keys < 1 || f.bounds.Locks < 1:
 		return cli.Usagef("--scan and --limit are 1 or more")
+	case !f.allowLocks && (len(f.redis) > 0 || f.defaultTTL != 0):
+		return cli.Usagef("--redis and --default-ttl need --allow-locks")
+	case f.defaultTTL < 0 || f.defaultTTL > f.nodes.MaxTTL:
+		return cli.Usagef("--default-ttl: %v is not between 0 and the --max-ttl of %v", f.defaultTTL, f.nodes.MaxTTL)
 	case f.prefix != "" && (!strings.HasPrefix(f.prefix, "/") || strings.ContainsAny(f.prefix, " ?#%{}") || strings.Contains(f.prefix, "//")):
 		return cli.Usagef("--path-prefix: a path begins with /, as /locks")
 	}

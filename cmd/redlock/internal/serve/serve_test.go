@@ -34,6 +34,8 @@ func TestMistakesAreUsageErrors(t *testing.T) {
 		"others than this machine":             {"--listen", "192.0.2.1:80"},
 		"host:port, unix:PATH or systemd":      {"--listen", "8700"},
 		"unix: needs a path":                   {"--listen", "unix:"},
+		"--redis: give host:port or unix:PATH": {"--demo", "--allow-locks", "--redis", "systemd"},
+		"--redis and --default-ttl need":       {"--redis", "127.0.0.1:0"},
 		"no socket from systemd":               {"--listen", "systemd"},
 		"line 2: give USER:PASSWORD":           {"--login-file", short},
 		"a path begins with /":                 {"--path-prefix", "locks"},
@@ -179,7 +181,7 @@ func TestASocketOnWhichSomebodyMayListenStays(t *testing.T) {
 		require.NoError(t, err, what)
 		before, err := os.Lstat(path)
 		require.NoError(t, err, what)
-		_, err = listenUnix(path)
+		_, err = listenUnix("--listen", path)
 		require.ErrorContains(t, err, "listen", what)
 		after, err := os.Lstat(path)
 		require.NoError(t, err, what)
@@ -191,10 +193,10 @@ func TestASocketOnWhichSomebodyMayListenStays(t *testing.T) {
 func TestASocketThatTookThePlaceOfOursStays(t *testing.T) {
 	t.Chdir(t.TempDir()) // as above
 	const path = "web.sock"
-	first, err := listenUnix(path)
+	first, err := listenUnix("--listen", path)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
-	second, err := listenUnix(path)
+	second, err := listenUnix("--listen", path)
 	require.NoError(t, err)
 	require.NoError(t, first.Close())
 	require.FileExists(t, path)
