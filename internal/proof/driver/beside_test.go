@@ -47,7 +47,7 @@ func spoils(r *run, rng *rand.Rand) {
 		return
 	}
 	m := r.masters[rng.IntN(r.plan.masters)]
-	write := func(command, key string, args ...any) {
+	write := func(m master, command, key string, args ...any) {
 		_, _ = m.do(command, append([]any{key}, args...)...) //nolint:errcheck // it may be down, or have another type there
 	}
 	for r.goesOn() {
@@ -58,25 +58,25 @@ func spoils(r *run, rng *rand.Rand) {
 		}
 		switch luck := rng.IntN(8); {
 		case luck == 0:
-			write("ZADD", "redquorum:readers:"+name, 9007199254740991, "theirs")
+			write(m, "ZADD", "redquorum:readers:"+name, 9007199254740991, "theirs")
 		case luck == 1 && len(r.plan.faults) == 0 && r.plan.masters > 2:
-			write("SET", "redquorum:fence:"+name, text)
+			write(m, "SET", "redquorum:fence:"+name, text)
 			if rng.IntN(2) == 0 { // or another type
-				write("DEL", "redquorum:fence:"+name)
-				write("ZADD", "redquorum:fence:"+name, 1, "theirs")
+				write(m, "DEL", "redquorum:fence:"+name)
+				write(m, "ZADD", "redquorum:fence:"+name, 1, "theirs")
 			}
 		case luck == 2:
-			write("DEL", key)
+			write(m, "DEL", key)
 		case luck == 3:
-			write("SET", key, text, "PX", 1+rng.IntN(2000))
+			write(m, "SET", key, text, "PX", 1+rng.IntN(2000))
 		case luck == 4:
-			write("SET", key, text)
+			write(m, "SET", key, text)
 		case luck == 5: // at every master
-			for _, m = range r.masters {
-				write("SET", "redquorum:permits:"+pick(rng, "sem1", "sem2", "sem3"), pick(rng, "", "text", "-1"))
+			for _, one := range r.masters {
+				write(one, "SET", "redquorum:permits:"+pick(rng, "sem1", "sem2", "sem3"), pick(rng, "", "text", "-1"))
 			}
 		default:
-			write("ZADD", key, rng.IntN(3)-1, pick(rng, "no colon", ":", "p:mine", "+p:theirs"))
+			write(m, "ZADD", key, rng.IntN(3)-1, pick(rng, "no colon", ":", "p:mine", "+p:theirs"))
 		}
 		r.pause(upTo(rng, 120*time.Millisecond))
 	}
