@@ -126,9 +126,12 @@ func (a *actor) leaves(q *request, life *life) {
 			continue
 		}
 		time.Sleep(5 * latency)
+		if slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) }) {
+			continue // by a reader
+		}
 		for i, m := range a.masters {
 			value, ttl, found := m.get(name)
-			a.promise("a failed call leaves nothing", !found, "%s: %s failed, and master %d has %q = %q for %v", a.who, q.call, i, name, value, ttl)
+			a.promise("a failed call leaves nothing", !found || value == theirs, "%s: %s failed, and master %d has %q = %q for %v", a.who, q.call, i, name, value, ttl)
 		}
 	}
 	if q.waits {
@@ -192,6 +195,9 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 		a.promise("ErrTaken means that somebody has it", !fresh, "%s: %s %v: %v, and nobody ever used the name", a.who, q.call, q.names, err)
 	}
 	a.refusedFresh(q, err, ctx, life)
+	if !q.waits && !q.any && q.permits == 0 && !q.asked.fencing {
+		a.decided(q.call, err, ctx, life, false)
+	}
 }
 
 // refusedFresh judges the error of a call for names that nobody ever used.
@@ -359,7 +365,10 @@ func (a *actor) reader(name string, waits bool) *request {
 }
 
 func (a *actor) permit(permits int, waits bool) *request {
-	name := fmt.Sprint("sem", permits)
+	return a.permitOf(fmt.Sprint("sem", permits), permits, waits)
+}
+
+func (a *actor) permitOf(name string, permits int, waits bool) *request {
 	q := &request{call: "TryAcquire", names: []string{name}, permits: permits, waits: waits, rounds: 2}
 	q.do = func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
 		s, err := l.Semaphore(name, permits)

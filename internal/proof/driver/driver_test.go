@@ -24,7 +24,7 @@ import (
 )
 
 // acts are all that an actor may do.
-var acts = slices.Concat(acquisitions, handling, operating, []*act{{"mistakes", 1, errs}})
+var acts = slices.Concat(acquisitions, handling, operating, seldom, []*act{{"mistakes", 1, errs}})
 
 // TestMain gives the tests one processor: in virtual time, hardly two goroutines run at once. And
 // it has garbage collected less often, which takes a quarter of the time otherwise.

@@ -201,6 +201,7 @@ func (a *actor) roundError(call string, h *handle, err error, ctx *limited) {
 	a.promise("errors of "+call, is(err, redlock.ErrLost, redlock.ErrReleased, redlock.ErrNoQuorum, redlock.ErrClosed) || ctx.Err() != nil && is(err, ctx.Err()),
 		"%s: %s: %v", a.who, call, err)
 	if is(err, redlock.ErrLost) {
+		a.decided(call, err, ctx, h.life, true)
 		a.promise("ErrLost is final", h.lock.Err() != nil && h.lock.Remaining() <= 0, "%s: %s: %v, and Err is %v", a.who, call, err, h.lock.Err())
 	}
 	var votes *redlock.QuorumError

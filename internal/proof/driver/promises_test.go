@@ -57,6 +57,8 @@ var promises = []said{
 	{"redlock.Lock.Fence", "Fence returns the fencing token of the lock, or 0 without [WithFencing].", "Fence with fencing only"},
 	{"redlock.Lock.Fence", "Of two locks of one name, the one that was acquired later has the larger token", "tokens"},
 
+	{"docs/safety.md", "We never touch another client's key", "what others wrote stays"},
+	{"docs/safety.md", "No script fails on what others wrote into the keys beside a lock's", "nobody loses a lock by what others write beside it"},
 	{"docs/safety.md", "leaves tokens unique, in order and near the time", "tokens are near the time"},
 
 	// redlock: errors
@@ -69,6 +71,7 @@ var promises = []said{
 	{"redlock.ErrInvalid", "ErrInvalid means a bad argument, which the text names.", "mistakes are ErrInvalid"},
 	{"redlock.ErrLost", "ErrLost means that we held the lock and no longer do, although we did not release it.", "ErrLost is final"},
 	{"redlock.QuorumError", "the error of a context that ended", "errors of contexts"},
+	{"redlock.QuorumError", "Its votes are those that decided that", "the votes of an error decided it"},
 	{"redlock.QuorumError", "QuorumError describes an operation that asked all nodes and did not get a quorum.", "votes of a QuorumError"},
 
 	// redlock: a lock

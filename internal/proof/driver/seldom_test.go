@@ -1,0 +1,133 @@
+package driver_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// The acts that lead to what seldom comes by chance. They are for masters that are well.
+var seldom = []*act{
+	{"a name that one master refuses", 1, minorities},
+	{"a writer that gives up", 1, givesUp},
+	{"keys that others overwrite", 1, overwrites},
+	{"many calls at once", 1, bursts},
+}
+
+// theirs is what others write where no lock of ours is.
+const theirs = "theirs"
+
+// minorities takes a name at which one of at least three masters has what is no lock of ours.
+func minorities(a *actor) {
+	if !a.plan.calm() || !a.look || a.plan.masters < 3 {
+		return
+	}
+	name, m := a.fresh(), a.masters[a.rng.IntN(a.plan.masters)]
+	_, failed := m.do("SET", name, theirs)
+	a.promise("what others wrote stays", failed == nil, "%q: SET: %v", name, failed)
+	if h := a.acquire(a.unrenewed(a.mutex(name, false))); h != nil {
+		a.unlock(h)
+	}
+	time.Sleep(5 * latency)
+	left, failed := m.do("DEL", name)
+	a.promise("what others wrote stays", failed == nil && left == int64(1), "%q: somebody else had it at one master, and nobody has: %v", name, failed)
+}
+
+// givesUp has a writer wait behind a reader, and give up. Then the next reader is let in.
+func givesUp(a *actor) {
+	if !a.plan.calm() || !a.look {
+		return
+	}
+	name := a.fresh()
+	first := a.acquire(a.unrenewed(a.reader(name, false)))
+	if first == nil {
+		return
+	}
+	life := a.life()
+	ctx, cancel := context.WithTimeout(a.base, 5*time.Millisecond+upTo(a.rng, 30*time.Millisecond))
+	defer cancel()
+	if lock, err := life.locker.Lock(ctx, name); err == nil { // somebody has released the first one
+		life.got.Add(1)
+		_ = lock.Unlock(a.base) //nolint:errcheck // the name is not used again
+		return
+	}
+	time.Sleep(5 * latency)
+	if next := a.acquire(a.unrenewed(a.reader(name, false))); next != nil {
+		a.unlock(next)
+	}
+	a.unlock(first)
+}
+
+// overwrites has others write into the keys beside a lock, at every master: into the counter of its
+// tokens before it is acquired, and into the number of permits while one is held.
+func overwrites(a *actor) {
+	if len(a.plan.faults) > 0 || a.plan.unsettled() || a.plan.sleeps || !a.look {
+		return
+	}
+	name := a.fresh()
+	everywhere := func(command, key string, args ...any) {
+		for _, m := range a.masters {
+			_, _ = m.do(command, append([]any{key}, args...)...) //nolint:errcheck // all are up
+		}
+	}
+	if a.rng.IntN(2) == 0 {
+		everywhere("ZADD", "redquorum:fence:"+name, 1, theirs)
+		if h := a.acquire(a.fenced(a.unrenewed(a.mutex(name, false)))); h != nil {
+			a.unlock(h)
+		}
+		return
+	}
+	h := a.acquire(a.unrenewed(a.permitOf(name, 1+a.rng.IntN(3), false)))
+	if h == nil {
+		return
+	}
+	everywhere("SET", "redquorum:permits:"+name, pick(a.rng, "", "text", "-1"))
+	before := h.lock.Remaining()
+	err := h.lock.Extend(a.base, h.ttl)
+	a.promise("nobody loses a lock by what others write beside it", !is(err, redlock.ErrLost) || before < h.ttl/4, "%v: Extend: %v", h.hold, err)
+	a.unlock(h)
+}
+
+// bursts has one Locker acquire and release many names at one moment. The contexts of some calls
+// end at that moment, too: those leave nothing, whatever they were sent together with.
+func bursts(a *actor) {
+	life := a.life()
+	var all []*handle
+	for range 2 + a.rng.IntN(6) {
+		if h := a.acquireBy(life, a.unrenewed(a.mutex(a.fresh(), false))); h != nil {
+			all = append(all, h)
+		}
+	}
+	ctx, cancel := context.WithCancel(a.base)
+	var bursting sync.WaitGroup
+	for i := range len(all) + 2 {
+		if i < len(all) {
+			bursting.Go(func() { a.fork(i).unlock(all[i]) })
+		}
+		bursting.Go(func() { a.fork(i).cutOff(ctx, life) })
+	}
+	for range a.rng.IntN(4) {
+		runtime.Gosched()
+	}
+	cancel()
+	bursting.Wait()
+}
+
+// cutOff acquires a name with a context that ends meanwhile.
+func (a *actor) cutOff(ctx context.Context, life *life) {
+	q := a.unrenewed(a.mutex(a.fresh(), false))
+	lock, err := life.locker.TryLock(ctx, q.names[0], q.asked.opts...)
+	if err == nil {
+		life.got.Add(1)
+		_ = lock.Unlock(ctx) //nolint:errcheck // the name is not used again
+	}
+	a.leaves(q, life)
+}
+
+// fork returns an actor for a goroutine of this one's.
+func (a *actor) fork(i int) *actor {
+	return &actor{run: a.run, who: a.who, rng: a.plan.rng(a.who, uint64(i))} //nolint:gosec // it is not negative
+}
