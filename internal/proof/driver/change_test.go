@@ -25,11 +25,15 @@ func (p *plan) size() (masters, members int) {
 	return p.masters, p.masters
 }
 
-// changes adds and removes members, and sets MaxTTL, with the Locker of any client.
+// changes adds and removes members, and sets MaxTTL, with the Locker of any client or its own.
 func changes(r *run, rng *rand.Rand) {
 	a := &actor{run: r, who: "operator", rng: rng}
 	for r.goesOn() {
 		life, ctx, began := a.life(), a.patience(true), r.clock.Now()
+		buried := func() {}
+		if rng.IntN(4) == 0 {
+			life, buried = a.dies()
+		}
 		what, err := a.change(ctx, life)
 		r.note(a.who, "%s: %v", what, err)
 		a.inTime("a change ends with its context", what, began, 0, ctx)
@@ -39,8 +43,20 @@ func changes(r *run, rng *rand.Rand) {
 				"%s: %v", what, err)
 		}
 		ctx.cancel()
+		buried()
 		r.pause(upTo(rng, 50*time.Millisecond))
 	}
+}
+
+// dies returns the Locker of an operator that dies in the middle of what it does, and a wait for
+// its end. Others finish what it has begun.
+func (a *actor) dies() (l *life, buried func()) {
+	l, over := a.newClient(&a.plan.clients[a.rng.IntN(len(a.plan.clients))]).current(), make(chan struct{})
+	time.AfterFunc(upTo(a.rng, 100*time.Millisecond), func() {
+		l.close()
+		close(over)
+	})
+	return l, func() { <-over }
 }
 
 func (a *actor) change(ctx *limited, life *life) (what string, err error) {
@@ -65,7 +81,7 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 		what, err = "Remove "+id, cluster.Remove(ctx, id)
 		after, failed := cluster.Members(ctx)
 		gone := !slices.ContainsFunc(after.Members, func(m admin.Member) bool { return m.ID == id })
-		a.promise("Remove removes", err != nil || failed != nil || gone, "%s: nil, and it is a member: %+v", what, after)
+		a.promise("Remove removes", err != nil || failed != nil || gone || a.plan.operators > 1, "%s: nil, and it is a member: %+v", what, after)
 	default:
 		what, err = "SetMaxTTL", cluster.SetMaxTTL(ctx, a.plan.maxTTL)
 	}

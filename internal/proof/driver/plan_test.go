@@ -27,7 +27,8 @@ type plan struct {
 	forgets   bool          // masters lose keys
 	forgotten time.Duration // when a majority loses its keys; 0: never
 	sleeps    bool          // the machine of a client does
-	changes   bool          // an operator changes members
+	changes   bool          // operators change members
+	operators int           // so many, at once
 	lists     bool          // those of the clients differ, and the masters are no cluster at first
 	shared    int           // the master in all lists
 	rival     bool          // there are two clusters
@@ -167,10 +168,11 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 	count := pick(rng, 0, 4, 12, 24)
 	one := rng.IntN(p.masters) // the only master that may lose its keys
 	alone := p.masters >= 3 && p.rng("faults of one master", 0).IntN(2) == 0
+	forgets := p.masters >= 3 && !p.lists && (!p.changes || alone) // see docs/safety.md#limits
 	for range count {
 		f := faultPlan{what: kinds[rng.IntN(len(kinds))], master: rng.IntN(p.masters), much: 1 + rng.IntN(20)}
 		if slices.Contains(forgetful, f.what) {
-			if p.masters < 3 || p.unsettled() {
+			if !forgets {
 				continue
 			}
 			f.master, p.forgets = one, true
@@ -213,7 +215,8 @@ func (p *plan) drawBeside(rng *rand.Rand) {
 		}
 	}
 	if p.changes || p.lists && !p.rival && rng.IntN(2) == 0 {
-		p.beside = append(p.beside, besidePlan{"an operator changes members", changes})
+		p.operators = 1 + p.rng("operators", 0).IntN(3)
+		p.beside = append(p.beside, slices.Repeat([]besidePlan{{"an operator changes members", changes}}, p.operators)...)
 	}
 }
 
