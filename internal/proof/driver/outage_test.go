@@ -15,8 +15,12 @@ func (p *plan) drawOutage(rng *rand.Rand, kinds []string) (add func()) {
 	if !slices.Contains(kinds, forgetful[0]) || p.masters < 3 || p.unsettled() || rng.IntN(5) > 0 {
 		return func() {}
 	}
-	p.maxTTL *= pick(rng, time.Duration(1), 1, 4)
-	draw := pick(rng, p.breakInTurn, p.breakInTurn, p.forgetTogether)
+	draw := p.breakInTurn
+	if rng.IntN(3) == 0 { // their holders are to be told before the validity ends
+		p.maxTTL, draw = max(4*p.maxTTL, 3*toldOfLoss), p.forgetTogether
+	} else {
+		p.maxTTL *= pick(rng, time.Duration(1), 1, 4)
+	}
 	return func() {
 		p.faults, p.forgets = nil, true
 		draw(rng)
@@ -46,7 +50,7 @@ func (p *plan) breakInTurn(rng *rand.Rand) {
 
 // forgetTogether has a majority of the masters forget at one moment.
 func (p *plan) forgetTogether(rng *rand.Rand) {
-	p.forgotten = p.maxTTL/8 + upTo(rng, p.maxTTL/2)
+	p.forgotten = p.maxTTL/8 + upTo(rng, p.maxTTL/4)
 	what := pick(rng, "restarts empty", "is flushed")
 	for _, master := range rng.Perm(p.masters)[:p.masters/2+1] {
 		p.faults = append(p.faults, faultPlan{what: what, master: master, at: p.forgotten, lasts: latency})

@@ -110,7 +110,10 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 		m.Save()
 		return func() { m.Kill(); m.RestartFromSnapshot() }
 	},
-	"sends a surplus reply": func(m *fakeMaster, _ int) func() { m.Inject([]byte("*1\r\n$5\r\nstray\r\n")); return func() {} },
+	"sends a surplus reply": func(m *fakeMaster, much int) func() {
+		m.Inject([]byte(surplus[much%len(surplus)]))
+		return func() {}
+	},
 	"scripts flushed": func(m *fakeMaster, _ int) func() {
 		_, _ = m.do("SCRIPT", "FLUSH") //nolint:errcheck // it may be down
 		return func() {}
@@ -138,6 +141,10 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 }
 
 var (
+	// surplus are replies that nobody asked for. None of them is a grant: one of the right kind may
+	// be believed (docs/safety.md#limits).
+	surplus = []string{"*1\r\n$5\r\nstray\r\n", "$-1\r\n", ":0\r\n", "-ERR no\r\n"}
+
 	// failures are what a master answers that cannot write.
 	failures = []string{
 		"OOM command not allowed when used memory > 'maxmemory'.",
