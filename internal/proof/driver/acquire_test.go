@@ -87,7 +87,7 @@ func (a *actor) acquireBy(life *life, q *request) *handle {
 	a.waitsFor(q, -1)
 	a.note(a.who, "%s %v: %v", q.call, q.names, err)
 	ttl := cmp.Or(q.asked.ttl, life.client.plan.ttl)
-	limit := time.Duration(q.rounds) * nodeTimeout(ttl)
+	limit := time.Duration(q.rounds) * life.client.plan.nodeTimeout(ttl)
 	if q.waits {
 		limit = 0
 	}

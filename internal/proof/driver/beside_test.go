@@ -124,7 +124,7 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 			err := e.Resign(ctx)
 			r.promise("Resign without a term", err == nil || closed || is(err, redlock.ErrNoQuorum, redlock.ErrLost) || ctx.Err() != nil,
 				"%s: Resign after Run: %v", who, err)
-			r.promise("Resign in time", r.since(began) <= nodeTimeout(r.plan.maxTTL)+r.slack || ctx.Err() != nil, "%s: Resign took %v", who, r.since(began))
+			r.promise("Resign in time", r.since(began) <= life.client.plan.nodeTimeout(r.plan.maxTTL)+r.slack || ctx.Err() != nil, "%s: Resign took %v", who, r.since(began))
 		}
 		r.pause(upTo(rng, 50*time.Millisecond))
 	}

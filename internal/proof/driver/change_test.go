@@ -120,7 +120,7 @@ func (r *run) logs(ctx context.Context, cluster *admin.Cluster) {
 	if cluster.SetMaxTTL(ctx, 2*r.plan.maxTTL) != nil {
 		return // as before
 	}
-	time.Sleep(nodeTimeout(r.plan.maxTTL))
+	time.Sleep(r.clients[0].plan.nodeTimeout(r.plan.maxTTL))
 	entries, err := admin.Of(r.clients[0].current().locker).Log(ctx)
 	told := slices.ContainsFunc(entries, func(e admin.Entry) bool { return e.Kind == "max-ttl" })
 	r.promise("the log tells of changes", told || err != nil, "MaxTTL was changed, and the log has: %+v", entries)

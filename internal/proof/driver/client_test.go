@@ -1,12 +1,15 @@
 package driver_test
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -15,6 +18,8 @@ type client struct {
 	run     *run
 	plan    *clientPlan
 	machine *machine // nil if it never sleeps
+	clock   clock.Clock
+	nodes   []*pool.Node // that its Lockers share, if they do
 
 	mu   sync.Mutex // guards life
 	life *life
@@ -39,22 +44,45 @@ func (r *run) newClient(p *clientPlan) *client {
 	if p.sleeps {
 		c.machine = &machine{world: r.clock, ahead: p.ahead}
 	}
+	c.clock = c.clockOf()
+	if p.nodes {
+		c.makeNodes()
+	}
 	c.life = c.open()
 	return c
+}
+
+// makeNodes makes the nodes that all Lockers of the client share. They are closed in the end.
+func (c *client) makeNodes() {
+	for _, endpoint := range c.endpoints() {
+		node, err := pool.NewNode(endpoint, append([]pool.Option{pool.WithClock(c.clock)}, c.run.dial...)...)
+		c.run.promise("New takes what is valid", err == nil, "NewNode(%v): %v", endpoint, err)
+		c.nodes = append(c.nodes, node)
+	}
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	c.run.nodes = append(c.run.nodes, c.nodes...)
+}
+
+// endpoints returns those that the client lists.
+func (c *client) endpoints() (endpoints []string) {
+	for _, i := range c.plan.list {
+		endpoints = append(endpoints, c.run.endpoints[i])
+	}
+	return endpoints
 }
 
 // open makes a Locker. It returns nil if that fails, which it must not.
 func (c *client) open() *life {
 	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string)}
-	var endpoints []string
-	for _, i := range c.plan.list {
-		endpoints = append(endpoints, c.run.endpoints[i])
+	opts := append(slices.Clone(c.plan.opts), redlock.WithClock(c.clock), redlock.WithHooks(l.hooked()))
+	var err error
+	if c.plan.nodes {
+		l.locker, err = redlock.NewFromNodes(c.nodes, opts...)
+	} else {
+		l.locker, err = redlock.New(c.endpoints(), append(opts, redlock.WithPool(c.run.dial...))...)
 	}
-	clk := redlock.WithClock(c.clockOf())
-	opts := slices.Concat(c.run.options, c.plan.opts, []redlock.Option{clk, redlock.WithHooks(l.hooked())})
-	locker, err := redlock.New(endpoints, opts...)
-	c.run.promise("New takes what is valid", err == nil, "New(%v): %v", endpoints, err)
-	l.locker = locker
+	c.run.promise("New takes what is valid", err == nil, "New(%v): %v", c.plan.list, err)
 	return l
 }
 
@@ -119,7 +147,7 @@ func (l *life) close() {
 	r.reachIf("Close under waiting calls", before.Waiting > 0)
 	r.reachIf("Close with locks held", before.Held > 0)
 	r.reachIf("Close gave up on a release", is(err, redlock.ErrUndelivered))
-	limit := 2*nodeTimeout(r.plan.maxTTL) + 2*time.Second // one of these for functions of Do
+	limit := 2*l.client.plan.nodeTimeout(r.plan.maxTTL) + 2*time.Second // one of these for functions of Do
 	r.promise("Close in time", r.since(began) <= limit+r.slack, "Close took %v, at most %v are promised", r.since(began), limit)
 	r.promise("the error of Close", err == nil || errors.Is(err, redlock.ErrUndelivered), "Close: %v", err)
 	again := l.locker.Close()
@@ -164,7 +192,7 @@ func (c *client) replace() {
 	old.close()
 }
 
-// nodeTimeout returns how long a round waits for a node, by default (see WithNodeTimeout).
-func nodeTimeout(ttl time.Duration) time.Duration {
-	return min(max(ttl/20, 20*time.Millisecond), 500*time.Millisecond, ttl)
+// nodeTimeout returns how long a round of a lock with this TTL waits for a node.
+func (c *clientPlan) nodeTimeout(ttl time.Duration) time.Duration {
+	return min(cmp.Or(c.waits, min(max(ttl/20, 20*time.Millisecond), 500*time.Millisecond)), ttl)
 }

@@ -220,7 +220,7 @@ func (a *actor) extend(h *handle) {
 	err := h.lock.Extend(ctx, ttl)
 	a.note(a.who, "Extend %v: %v", h.hold.Names, err)
 	alone := h.extends.Add(-1) == 0
-	a.inTime("extending in time", "Extend", began, 2*nodeTimeout(a.plan.maxTTL), ctx) // an earlier round may be under way
+	a.inTime("extending in time", "Extend", began, 2*h.life.client.plan.nodeTimeout(a.plan.maxTTL), ctx) // an earlier round may be under way
 	a.roundError("Extend", h, err, ctx)
 	a.ended("Extend", h, before, err)
 	if left := h.lock.Remaining(); err == nil && alone && h.request.asked.minHold == 0 {
@@ -239,7 +239,7 @@ func (a *actor) verify(h *handle) {
 	defer ctx.cancel()
 	before := h.lock.Err()
 	err := h.lock.Verify(ctx)
-	a.inTime("verifying in time", "Verify", began, nodeTimeout(a.plan.maxTTL), ctx)
+	a.inTime("verifying in time", "Verify", began, h.life.client.plan.nodeTimeout(a.plan.maxTTL), ctx)
 	a.roundError("Verify", h, err, ctx)
 	a.ended("Verify", h, before, err)
 }
@@ -299,7 +299,7 @@ func (a *actor) unlock(h *handle) {
 	a.note(a.who, "Unlock %v", h.hold.Names)
 	err := h.lock.Unlock(ctx)
 	a.note(a.who, "Unlock %v: %v", h.hold.Names, err)
-	a.inTime("unlocking in time", "Unlock", began, nodeTimeout(a.plan.maxTTL), nil)
+	a.inTime("unlocking in time", "Unlock", began, h.life.client.plan.nodeTimeout(a.plan.maxTTL), nil)
 	a.promise("errors of Unlock", err == nil || is(err, redlock.ErrLost, redlock.ErrNoQuorum) && !is(err, redlock.ErrTaken, redlock.ErrInvalid, redlock.ErrClosed),
 		"%s: Unlock: %v", a.who, err)
 	a.promise("Unlock ends the lock", h.lock.Err() != nil && h.lock.Remaining() <= 0, "%v: after Unlock, Err is %v and %v are left", h.hold, h.lock.Err(), h.lock.Remaining())

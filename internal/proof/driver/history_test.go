@@ -12,6 +12,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof/history"
+	"github.com/redquorum/redquorum/pool"
 )
 
 // run is a history while it is played.
@@ -32,6 +33,7 @@ type run struct {
 
 	mu      sync.Mutex // guards the fields below
 	clients []*client
+	nodes   []*pool.Node // that Lockers share
 	handles []*handle
 	holds   []*history.Hold
 	// resources are those that fenced locks protect, by name.
@@ -54,6 +56,7 @@ const (
 
 // newRun returns a history of a plan in a world. Its context must be canceled.
 func newRun(t *testing.T, p *plan, w *world) *run {
+	w.prefix(p)
 	r := &run{
 		world: w, t: t, plan: p, ending: make(chan struct{}),
 		waiting: make(map[string]int), waited: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),

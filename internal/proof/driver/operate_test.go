@@ -32,7 +32,7 @@ func inspects(a *actor) {
 	life, ctx, name, began := a.life(), a.patience(false), a.name(), a.clock.Now()
 	defer ctx.cancel()
 	status, err := admin.Of(life.locker).Inspect(ctx, name)
-	a.inTime("inspecting in time", "Inspect", began, nodeTimeout(life.client.plan.ttl), ctx)
+	a.inTime("inspecting in time", "Inspect", began, life.client.plan.nodeTimeout(life.client.plan.ttl), ctx)
 	if err != nil {
 		a.sound("Inspect", err, ctx, life)
 		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: Inspect: %v", a.who, err)
@@ -47,7 +47,7 @@ func inspectsPermits(a *actor) {
 	life, ctx, began := a.life(), a.patience(false), a.clock.Now()
 	defer ctx.cancel()
 	status, err := admin.Of(life.locker).InspectSemaphore(ctx, "sem2")
-	a.inTime("inspecting in time", "InspectSemaphore", began, nodeTimeout(life.client.plan.ttl), ctx)
+	a.inTime("inspecting in time", "InspectSemaphore", began, life.client.plan.nodeTimeout(life.client.plan.ttl), ctx)
 	if err != nil {
 		a.sound("InspectSemaphore", err, ctx, life)
 		a.promise("errors of Inspect", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: InspectSemaphore: %v", a.who, err)
@@ -89,7 +89,7 @@ func forces(a *actor) {
 	a.note(a.who, "ForceUnlock %s", name)
 	err := admin.Of(life.locker).ForceUnlock(ctx, name)
 	a.note(a.who, "ForceUnlock %s: %v", name, err)
-	a.inTime("forcing in time", "ForceUnlock", began, 2*nodeTimeout(life.client.plan.ttl), ctx) // also for the log
+	a.inTime("forcing in time", "ForceUnlock", began, 2*life.client.plan.nodeTimeout(life.client.plan.ttl), ctx) // also for the log
 	if err != nil {
 		a.sound("ForceUnlock", err, ctx, life)
 		a.promise("errors of ForceUnlock", is(err, redlock.ErrNoQuorum, redlock.ErrClosed) || a.strange(err) || ctx.Err() != nil && is(err, ctx.Err()), "%s: ForceUnlock: %v", a.who, err)
@@ -171,7 +171,7 @@ func adopts(a *actor) {
 	lock, err := q.do(ctx, life.locker, q.asked.opts...)
 	a.note(a.who, "Adopt %v: %v", q.names, err)
 	ttl := cmp.Or(q.asked.ttl, life.client.plan.ttl)
-	a.inTime("adopting in time", "Adopt", began, time.Duration(q.rounds)*nodeTimeout(ttl), ctx)
+	a.inTime("adopting in time", "Adopt", began, time.Duration(q.rounds)*life.client.plan.nodeTimeout(ttl), ctx)
 	if err != nil {
 		a.sound("Adopt", err, ctx, life)
 		a.reachIf("an adoption that failed", lent.lock.Err() == nil)
@@ -199,7 +199,7 @@ func unlocksAll(a *actor) {
 	a.note(a.who, "UnlockAll of %s", life.client.plan.who)
 	life.unlocked.Store(true)
 	err := life.locker.UnlockAll(ctx)
-	a.inTime("unlocking in time", "UnlockAll", began, nodeTimeout(a.plan.maxTTL), nil)
+	a.inTime("unlocking in time", "UnlockAll", began, life.client.plan.nodeTimeout(a.plan.maxTTL), nil)
 	a.promise("errors of UnlockAll", err == nil || is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrClosed), "%s: UnlockAll: %v", a.who, err)
 }
 

@@ -32,6 +32,7 @@ type plan struct {
 	lists     bool          // those of the clients differ, and the masters are no cluster at first
 	shared    int           // the master in all lists
 	rival     bool          // there are two clusters
+	prefix    string        // of keys
 	lingers   time.Duration // the tracer, after a lock was acquired
 	acts      []*act
 	script    func(a *actor) // what happens instead of a storm
@@ -46,6 +47,8 @@ type clientPlan struct {
 	renewal bool
 	ahead   time.Duration // its clock, of the others
 	sleeps  bool          // its machine does
+	waits   time.Duration // for a node; 0: by default
+	nodes   bool          // its Lockers share nodes that it made
 	opts    []redlock.Option
 }
 
@@ -75,6 +78,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.changes = rng.IntN(6) == 0 && p.masters >= 3 // a list must have most members, also of one more
 	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
 	p.drawLists(p.rng("lists", 0))
+	p.prefix = pick(p.rng("prefix", 0), "", "", "", "app/")
 	p.lingers = pick(rng, 0, 0, 0, 0, 0, 0, 0, upTo(rng, 30*time.Millisecond))
 	addOutage := p.drawOutage(p.rng("outage", 0), faults)
 	count := 2 + rng.IntN(2)
@@ -122,6 +126,14 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 	}
 	if !c.renewal {
 		c.opts = append(c.opts, redlock.WithoutRenewal())
+	}
+	rare := p.rng("rare options", uint64(i)) //nolint:gosec // it is not negative
+	if c.nodes = rare.IntN(6) == 0; rare.IntN(6) == 0 {
+		c.waits = pick(rare, 10*time.Millisecond, 80*time.Millisecond, 700*time.Millisecond)
+		c.opts = append(c.opts, redlock.WithNodeTimeout(c.waits))
+	}
+	if p.prefix != "" {
+		c.opts = append(c.opts, redlock.WithKeyPrefix(p.prefix))
 	}
 	if p.lingers > 0 {
 		c.opts = append(c.opts, redlock.WithTracer(lingering(p.lingers)))

@@ -306,6 +306,10 @@ func (r *run) end() {
 		c.current().close()
 	}
 	r.watchers.Wait()
+	for _, node := range r.nodes {
+		err := node.Close()
+		r.promise("Close ends all connections", err == nil, "%v", err)
+	}
 	settled := make([]int, len(r.masters))
 	for i, m := range r.masters {
 		settled[i] = m.connections()

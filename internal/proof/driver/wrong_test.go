@@ -24,7 +24,10 @@ var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle
 	"a long name": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.Lock(ctx, strings.Repeat("n", 4097)))
 	},
-	"a name of ours": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+	"a name of ours": func(ctx context.Context, l *redlock.Locker, h *handle) error {
+		if h.plan.prefix != "" { // which makes it anybody's
+			return second(l.TryRLock(ctx, ""))
+		}
 		return second(l.TryRLock(ctx, "redquorum:memory"))
 	},
 	"no names": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.LockAll(ctx, nil)) },
