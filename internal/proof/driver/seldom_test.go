@@ -61,8 +61,8 @@ func givesUp(a *actor) {
 	a.unlock(first)
 }
 
-// overwrites has others write into the keys beside a lock, at every master: into the counter of its
-// tokens before it is acquired, and into the number of permits while one is held.
+// overwrites has others write into the keys beside a lock, at every master: into the counter of
+// its tokens before it is acquired, and into the number of permits while one is held.
 func overwrites(a *actor) {
 	if len(a.plan.faults) > 0 || a.plan.unsettled() || a.plan.sleeps || !a.look {
 		return

@@ -141,8 +141,8 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 }
 
 var (
-	// surplus are replies that nobody asked for. None of them is a grant: one of the right kind may
-	// be believed (docs/safety.md#limits).
+	// surplus are replies that nobody asked for. None of them is a grant: one of the right kind
+	// may be believed (docs/safety.md#limits).
 	surplus = []string{"*1\r\n$5\r\nstray\r\n", "$-1\r\n", ":0\r\n", "-ERR no\r\n"}
 
 	// failures are what a master answers that cannot write.
