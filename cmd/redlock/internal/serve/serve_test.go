@@ -227,14 +227,14 @@ func TestTheSignalToEndEndsStreamsAsWell(t *testing.T) {
 	}
 }
 
-// start runs `redlock serve --demo`. It returns what was said, one text for each line.
+// start runs `redlock serve`. It returns what was said, one text for each line.
 func start(t *testing.T, lines int, args ...string) (said []string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	root := clitest.Root(NewCommand())
 	root.SetErr(write)
-	root.SetArgs(append([]string{"serve", "--demo"}, args...))
+	root.SetArgs(append([]string{"serve"}, args...))
 	ended := make(chan error)
 	go func() { ended <- root.ExecuteContext(ctx) }()
 	t.Cleanup(func() {
@@ -251,7 +251,7 @@ func start(t *testing.T, lines int, args ...string) (said []string) {
 }
 
 func TestTheDemoServesAHeldLock(t *testing.T) {
-	said := start(t, 2, "--listen", "127.0.0.1:0", "--allow-force")
+	said := start(t, 2, "--demo", "--listen", "127.0.0.1:0", "--allow-force")
 	assert.Regexp(t, "the password [A-Z2-7]{26}$", said[0])
 	password := said[0][len(said[0])-26:]
 	url := strings.TrimPrefix(said[1], "redlock: serving ")
@@ -292,7 +292,7 @@ func request(t *testing.T, client *http.Client, method, url, body string, change
 func TestProgramsTakeLocksByASocketWithoutALogin(t *testing.T) {
 	t.Chdir(t.TempDir()) // as above
 	const path = "locks.sock"
-	start(t, 1, "--listen", "unix:"+path, "--allow-locks")
+	start(t, 1, "--demo", "--listen", "unix:"+path, "--allow-locks")
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
