@@ -17,7 +17,7 @@ type command struct {
 	run      func(n *Node, s *session, args []string) reply
 	noScript bool // refused in a script
 	writes   bool // refused by a replica
-	sets     bool // the first argument is the key of a sorted set
+	of       kind // of value that the key, the first argument, may have; anyValue: run looks itself
 }
 
 // table maps names to commands, in lower and in upper case, so that the usual spellings need no
@@ -27,7 +27,7 @@ var table map[string]*command
 func init() { // not a literal: EVAL refers back to the table
 	table = make(map[string]*command)
 	for _, group := range [][]command{
-		keyCommands(), sortedSetCommands(), connectionCommands(), serverCommands(),
+		keyCommands(), sortedSetCommands(), hashCommands(), connectionCommands(), serverCommands(),
 		pubsubCommands(), scriptCommands(),
 	} {
 		for _, c := range group {
@@ -93,8 +93,8 @@ func (n *Node) callLocked(s *session, args []string) reply {
 
 // runLocked runs a command that may run, on a key that may be of the wrong type.
 func (c *command) runLocked(n *Node, s *session, args []string) reply {
-	if c.sets {
-		if e := n.lookup(s.db, args[1]); e != nil && e.set == nil {
+	if c.of != anyValue {
+		if e := n.lookup(s.db, args[1]); e != nil && e.kind() != c.of {
 			return wrongType
 		}
 	}

@@ -43,7 +43,7 @@ func stringAt(e *entry) reply {
 	switch {
 	case e == nil:
 		return replyNil
-	case e.set != nil:
+	case e.kind() != aString:
 		return wrongType
 	}
 	return bulk(e.text)

@@ -14,11 +14,33 @@ const databases = 16
 // disk holds the keys of each database. It survives a restart that keeps data.
 type disk [databases]map[string]*entry
 
-// entry is the value of a key: a string or a sorted set.
+// entry is the value of a key: a string, a sorted set or a hash.
 type entry struct {
 	text    string
-	set     *sortedSet // nil for a string
-	expires int64      // the key is gone after this Unix millisecond; 0: never
+	set     *sortedSet        // nil for others
+	hash    map[string]string // nil for others
+	expires int64             // the key is gone after this Unix millisecond; 0: never
+}
+
+// kind is one of value.
+type kind int
+
+const (
+	anyValue kind = iota
+	aString
+	aSortedSet
+	aHash
+)
+
+func (e *entry) kind() kind {
+	switch {
+	case e.set != nil:
+		return aSortedSet
+	case e.hash != nil:
+		return aHash
+	default:
+		return aString
+	}
 }
 
 // nowMillis returns the time by which the running command decides about expiry, truncated to
@@ -88,6 +110,7 @@ func (d *disk) clone() (all disk) {
 
 func (e *entry) clone() *entry {
 	same := *e
+	same.hash = maps.Clone(e.hash)
 	if e.set != nil {
 		same.set = &sortedSet{scores: maps.Clone(e.set.scores), order: slices.Clone(e.set.order)}
 	}

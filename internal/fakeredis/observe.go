@@ -51,7 +51,7 @@ func (n *Node) noteChange(db int, key, value string) {
 	if n.onChange == nil || db != 0 {
 		return
 	}
-	if e := n.lookup(db, key); e != nil && e.set == nil && e.text != value {
+	if e := n.lookup(db, key); e != nil && e.kind() == aString && e.text != value {
 		n.changes = append(n.changes, Change{key, e.text, value})
 	}
 }

@@ -117,14 +117,15 @@ func formatNumber(x float64, digits int) string {
 
 func sortedSetCommands() []command {
 	return []command{
-		{name: "zadd", arity: -4, run: zadd, writes: true, sets: true},
-		{name: "zrem", arity: -3, run: zrem, writes: true, sets: true},
-		{name: "zcard", arity: 2, run: zcard, sets: true},
-		{name: "zscore", arity: 3, run: zscore, sets: true},
-		{name: "zrange", arity: -4, run: zrange, sets: true},
-		{name: "zrangebyscore", arity: -4, run: zrangeByScore, sets: true},
-		{name: "zremrangebyscore", arity: 4, run: zremRangeByScore, writes: true, sets: true},
-		{name: "zpopmin", arity: 2, run: zpopMin, writes: true, sets: true},
+		{name: "zadd", arity: -4, run: zadd, writes: true, of: aSortedSet},
+		{name: "zrem", arity: -3, run: zrem, writes: true, of: aSortedSet},
+		{name: "zcard", arity: 2, run: zcard, of: aSortedSet},
+		{name: "zcount", arity: 4, run: zcount, of: aSortedSet},
+		{name: "zscore", arity: 3, run: zscore, of: aSortedSet},
+		{name: "zrange", arity: -4, run: zrange, of: aSortedSet},
+		{name: "zrangebyscore", arity: -4, run: zrangeByScore, of: aSortedSet},
+		{name: "zremrangebyscore", arity: 4, run: zremRangeByScore, writes: true, of: aSortedSet},
+		{name: "zpopmin", arity: 2, run: zpopMin, writes: true, of: aSortedSet},
 	}
 }
 
@@ -190,6 +191,14 @@ func (n *Node) dropEmpty(s *session, key string, z *sortedSet) {
 
 func zcard(n *Node, s *session, args []string) reply {
 	return integer(len(n.sortedSetAt(s, args[1]).order))
+}
+
+func zcount(n *Node, s *session, args []string) reply {
+	low, high, ok := parseBounds(args[2], args[3])
+	if !ok {
+		return notFloats
+	}
+	return integer(len(n.sortedSetAt(s, args[1]).between(low, high)))
 }
 
 func zscore(n *Node, s *session, args []string) reply {
