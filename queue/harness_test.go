@@ -28,6 +28,7 @@ var ctx = context.Background()
 const (
 	fenceKey  = "redquorum:queue:fence:q"
 	answerKey = "redquorum:queue:last:q"
+	deadKey   = "redquorum:queue:dead:q"
 )
 
 // world is a fake store and three fake masters of the lock, in virtual time.
@@ -122,6 +123,7 @@ func (q *user) filled() []queue.Task {
 	fill()
 	require.Len(q.w.t, q.popped(3), 3)
 	fill()
+	q.w.do("ZADD", deadKey, 1, "dead")
 	return q.top(10)
 }
 
@@ -136,6 +138,15 @@ var operations = map[string]struct {
 	"Enqueue": {func(q *user, _ []queue.Task) (any, error) {
 		return nil, q.Enqueue(ctx, []string{"a", "d"}, time.Hour)
 	}, nil, []string{"a", "b", "c", "d"}, 1},
+	"Add": {func(q *user, _ []queue.Task) (any, error) {
+		return nil, q.Add(ctx, []queue.Item{{ID: "a", Payload: []byte("x")}, {ID: "d"}}, time.Hour)
+	}, nil, []string{"a", "b", "c", "d"}, 1},
+	"Retry": {func(q *user, _ []queue.Task) (any, error) {
+		return q.Retry(ctx, "a", "dead", "x")
+	}, 1, []string{"a", "b", "c", "dead"}, 1},
+	"Drop": {func(q *user, _ []queue.Task) (any, error) {
+		return q.Drop(ctx, "a", "dead", "x")
+	}, 1, []string{"a", "b", "c"}, 1},
 	"Dequeue": {func(q *user, seen []queue.Task) (any, error) {
 		return q.Dequeue(ctx, "b", seen[1].Score)
 	}, true, []string{"a", "c"}, 1},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/history"
@@ -123,4 +124,82 @@ func TestEachTaskIsPoppedAtMostOnceWhateverIsLost(t *testing.T) {
 	}
 	t.Logf("seed %d: %v", seed, count)
 	assert.Positive(t, count[history.OK], "seed %d: %v", seed, count)
+}
+
+// handled is what became of a task, as its handlers know.
+type handled struct {
+	attempts []int
+	done     bool
+}
+
+// Whatever is lost on the way to the store, whatever handlers do, and though workers are as good as
+// dead for a while: each task ends, done or dead with its errors, and none has an attempt too many.
+func TestEachTaskIsDoneOrDeadWhateverIsLost(t *testing.T) {
+	const limit, count = 4, 120
+	seed := rand.Uint64()
+	var mu sync.Mutex
+	all := map[string]*handled{}
+	inBubble(t, func(w *world, q *user) {
+		handler := func(ctx context.Context, task queue.Task) error {
+			mu.Lock()
+			h := all[task.ID]
+			h.attempts = append(h.attempts, task.Attempt)
+			luck := rand.IntN(10)
+			mu.Unlock()
+			switch {
+			case luck < 2:
+				panic("a bug")
+			case luck < 5:
+				return fmt.Errorf("%s: not yet", task.ID)
+			case luck == 5:
+				time.Sleep(11 * time.Second) // longer than its lease
+				return ctx.Err()
+			}
+			time.Sleep(time.Duration(luck) * 100 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			h.done = true
+			return nil
+		}
+		var runs []*workers
+		for range 3 {
+			runs = append(runs, w.queue(queue.WithTimeout(500*time.Millisecond)).running(handler, queue.WithMaxAttempts(limit),
+				queue.WithBackoff(100*time.Millisecond, 5*time.Second), queue.WithLease(10*time.Second), queue.WithFailed(func(*queue.TaskError) {})))
+		}
+		done, over := make(chan struct{}), make(chan struct{})
+		go func() { defer close(over); w.breaks(rand.New(rand.NewPCG(seed, 100)), done) }()
+		for i := range count {
+			id := fmt.Sprint(i)
+			mu.Lock()
+			all[id] = &handled{}
+			mu.Unlock()
+			for q.Add(ctx, []queue.Item{{ID: id, Payload: []byte(id)}}, 0) != nil {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		close(done)
+		<-over
+		time.Sleep(2 * time.Minute) // whatever was lost, its lease is over
+		for _, run := range runs {
+			run.end()
+		}
+		require.Empty(t, w.ids(), "seed %d: no task is left", seed)
+		dead := map[string]bool{}
+		for _, letter := range q.letters() {
+			dead[letter.ID] = true
+			assert.Equal(t, limit, letter.Attempts, "seed %d", seed)
+			assert.NotEmpty(t, letter.Errors, "seed %d: task %s", seed, letter.ID)
+			assert.Equal(t, letter.ID, string(letter.Payload))
+		}
+		for id, h := range all {
+			assert.True(t, h.done || dead[id], "seed %d: task %s is neither done nor dead: %v", seed, id, h.attempts)
+			assert.LessOrEqual(t, len(h.attempts), 2*limit, "seed %d: task %s", seed, id) // twice: Add may have been repeated
+			for _, attempt := range h.attempts {
+				assert.LessOrEqual(t, attempt, limit, "seed %d: task %s", seed, id)
+			}
+		}
+		t.Logf("seed %d: %d of %d tasks are dead", seed, len(dead), count)
+		assert.NotEmpty(t, dead)
+	})
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Pop removes up to n due tasks (1 to 2,000) and returns them, oldest first, or none if none is
-// due. It returns fewer if their ids are too long for one reply: 2,000 ids of 400 bytes fit. A task
-// is returned at most once for each time that it is enqueued, however many workers pop, and
+// due. It returns fewer if their ids and payloads do not fit into one reply (800 KiB). A task is
+// returned at most once for each time that it is enqueued, however many workers pop, and
 // whatever happens to them. Pop waits for the lock and the store as [Queue.Enqueue] does, but not
 // for tasks to become due.
 //
@@ -61,7 +61,7 @@ func (q *Queue) take(ctx context.Context, fence int64, due []Task) ([]Task, erro
 	}
 	settlements := make([]settlement, 0, len(due))
 	for _, task := range due {
-		settlements = append(settlements, settlement{task.ID, task.Score, remove})
+		settlements = append(settlements, settlement{id: task.ID, seen: task.Score, what: remove})
 	}
 	was, err := q.settle(context.WithoutCancel(ctx), fence, settlements)
 	if err != nil {
@@ -72,7 +72,7 @@ func (q *Queue) take(ctx context.Context, fence int64, due []Task) ([]Task, erro
 	}
 	var tasks []Task
 	for i, task := range due {
-		if was[i] { // otherwise a client without fences has changed it
+		if was[i] != changed { // otherwise a client without fences has changed it
 			tasks = append(tasks, task)
 		}
 	}

@@ -10,6 +10,11 @@
 // another way is not fenced. A member that somebody else added is a task if it has 1 to 1,024
 // bytes. When another one is due, Pop and Run give it the score inf, with which it is never due.
 //
+// Attempts, payloads and dead letters are beside it, in keys of their own (redquorum:queue:…:name),
+// for the tasks that have any. An entry whose score somebody else has changed has its attempts
+// before it again. Whoever removes an entry with ZREM leaves its payload there, until the id is
+// enqueued again, or given to [Queue.Remove].
+//
 // # What is delivered how often
 //
 // [Queue.Pop] removes tasks and returns them, never to two callers, whatever happens to callers,
@@ -47,6 +52,10 @@ const (
 	maxIDs   = 10000                     // of one change: some 10 ms of the store's time
 	maxTasks = 2000                      // in one reply, which may have 4,096 entries
 	maxDelay = 50 * 365 * 24 * time.Hour // a score that far ahead still has exact microseconds
+
+	maxPayload  = 64 << 10 // also in record.lua
+	maxPayloads = 1 << 20  // of one change: the store's time again
+	maxDead     = 10000    // also in settle.lua: some 100 MB of letters with payloads of 10 KB
 )
 
 // Queue is a delayed queue. Its methods are safe for concurrent use. Changes wait for the lock of
@@ -68,8 +77,10 @@ type Queue struct {
 
 // Task is an entry of the queue.
 type Task struct {
-	ID    string
-	Score float64 // when it is due: Unix seconds by the store's clock, exact to the microsecond
+	ID      string
+	Score   float64 // when it is due: Unix seconds by the store's clock, exact to the microsecond
+	Attempt int     // how often Run has begun it, this time included; 0 if never
+	Payload []byte  // what [Queue.Add] gave it; nil for none
 }
 
 // New returns the queue with that name (1 to 2,048 bytes) on the Redis at the endpoint: a redis://,
@@ -97,7 +108,10 @@ func New(locker *redlock.Locker, endpoint, name string, opts ...Option) (*Queue,
 	}
 	q.store = store{
 		node: node, timeout: cfg.timeout, key: q.name,
-		keys: []string{q.name, "redquorum:queue:fence:" + name, "redquorum:queue:last:" + name},
+		keys: []string{
+			q.name, "redquorum:queue:fence:" + name, "redquorum:queue:last:" + name, "redquorum:queue:task:" + name,
+			"redquorum:queue:running:" + name, "redquorum:queue:dead:" + name, "redquorum:queue:letter:" + name,
+		},
 	}
 	return q, nil
 }

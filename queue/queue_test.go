@@ -146,7 +146,18 @@ func badCalls(q *user) (errs []error) {
 	for _, ids := range [][]string{nil, {"a", ""}, {"a", long}, many} {
 		note(q.Enqueue(ctx, ids, time.Second))
 		second(q.Remove(ctx, ids...))
+		second(q.Retry(ctx, ids...))
+		second(q.Drop(ctx, ids...))
 	}
+	large, item := make([]byte, 64<<10), make([]queue.Item, 17)
+	for i := range item {
+		item[i] = queue.Item{ID: fmt.Sprint(i), Payload: large}
+	}
+	note(q.Add(ctx, nil, 0))
+	note(q.Add(ctx, []queue.Item{{ID: ""}}, 0))
+	note(q.Add(ctx, []queue.Item{{ID: "a", Payload: append(large, 0)}}, 0))
+	note(q.Add(ctx, item, 0))
+	note(q.Add(ctx, item[:1], -1))
 	note(q.Enqueue(ctx, []string{"a"}, -1))
 	note(q.Enqueue(ctx, []string{"a"}, math.MaxInt64))
 	second(q.Dequeue(ctx, "", 1))
@@ -155,6 +166,7 @@ func badCalls(q *user) (errs []error) {
 	for _, n := range []int{0, -1, math.MinInt, 2001, math.MaxInt} {
 		second(q.Pop(ctx, n))
 		second(q.Top(ctx, n))
+		second(q.Dead(ctx, n))
 	}
 	note(q.Enqueue(noContext, []string{"a"}, 0))
 	second(q.Remove(noContext, "a"))
@@ -162,11 +174,15 @@ func badCalls(q *user) (errs []error) {
 	second(q.Pop(noContext, 1))
 	second(q.Top(noContext, 1))
 	second(q.Len(noContext))
+	second(q.Dead(noContext, 1))
+	second(q.Count(noContext))
 	note(q.Run(noContext, nothing))
 	note(q.Run(ctx, nil))
 	for _, opt := range []queue.RunOption{
 		nil, queue.WithConcurrency(0), queue.WithConcurrency(1001), queue.WithLease(0), queue.WithLease(math.MaxInt64),
 		queue.WithRetryDelay(-1), queue.WithRetryDelay(math.MaxInt64), queue.WithPoll(0), queue.WithPoll(time.Hour), queue.WithReport(nil),
+		queue.WithMaxAttempts(0), queue.WithMaxAttempts(-1), queue.WithBackoff(0, 1), queue.WithBackoff(time.Hour, time.Minute),
+		queue.WithBackoff(time.Hour, math.MaxInt64), queue.WithFailed(nil), queue.WithLogger(nil),
 	} {
 		note(q.Run(ctx, nothing, opt))
 	}

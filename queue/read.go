@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"time"
@@ -8,9 +9,9 @@ import (
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
 
-// maxIDBytes bounds the ids of one reply, so that with scores and lengths it stays below the 1 MiB
-// that the connection accepts.
-const maxIDBytes = 800 << 10
+// maxBytes bounds the ids and payloads of one reply, so that with scores and lengths it stays below
+// the 1 MiB that the connection accepts.
+const maxBytes = 800 << 10
 
 // Top returns up to n due tasks (1 to 2,000), oldest first, as [Queue.Pop] would, but removes
 // nothing. It does not wait for the lock.
@@ -51,7 +52,7 @@ type found struct {
 func (q *Queue) due(ctx context.Context, n int, fence ...int64) (found, error) {
 	strange, passed := 0, 0
 	for {
-		args, accept := []any{n, maxIDBytes, passed}, isDue
+		args, accept := []any{n, maxBytes, passed}, isDue
 		for _, f := range fence {
 			args, accept = append(args, strconv.FormatInt(f, 10)), isDueOrNothing
 		}
@@ -133,11 +134,21 @@ func readDue(entries []any) (due found, ok bool) {
 	return due, true
 }
 
+// readTask reads an id, and a score with what may be behind it.
 func readTask(id, score any) (Task, bool) {
 	text, isText := id.([]byte)
-	digits, _ := score.([]byte)
+	rest, _ := score.([]byte)
+	digits, rest, more := bytes.Cut(rest, []byte(" "))
 	number, err := strconv.ParseFloat(string(digits), 64)
-	return Task{string(text), number}, isText && err == nil
+	task := Task{ID: string(text), Score: number}
+	if more && err == nil {
+		attempts, payload, _ := bytes.Cut(rest, []byte(" "))
+		if len(payload) > 0 {
+			task.Payload = payload
+		}
+		task.Attempt, err = strconv.Atoi(string(attempts))
+	}
+	return task, isText && err == nil
 }
 
 func isDue(reply any) bool {

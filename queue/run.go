@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -29,23 +28,28 @@ const (
 // goes to one of them.
 //
 // A task is leased: it stays in the queue, with a due time one lease ahead ([WithLease]). If the
-// handler returns nil, the task is removed. If it returns an error, the task is due again after
-// [WithRetryDelay]. If the worker is gone, the task is due again once the lease is over. So no task
-// is lost, but a task may run more than once: if its worker died, or could not report in time that
-// the task is done. The handler's context ends with the lease and with ctx, so two handlers do not
-// work on one task as long as they heed it.
+// handler returns nil, the task is removed. If it returns an error, or panics, the attempt has
+// failed, and the task is due again after [WithRetryDelay] or [WithBackoff]. If the worker is gone,
+// the task is due again once the lease is over. So no task is lost, but a task may run more than
+// once: if its worker died, or could not report in time that the task is done. The handler's
+// context ends with the lease and with ctx, so two handlers do not work on one task as long as they
+// heed it.
+//
+// Every lease is an attempt, which the store counts with the lease: a worker that dies has used it
+// up, for each of its tasks. Only a task whose handler never began, because ctx ended, has it back.
+// [WithMaxAttempts] bounds them. A task that has used up all of them becomes a dead letter
+// ([Queue.Dead]), with the errors of its last attempts.
 //
 // A task that is enqueued again while its handler runs becomes due again like any other, and a
 // second handler may run beside the first; what the first returns does not touch its entry. With
 // [KeepFirst], such a call finds the task in the queue, and changes nothing. A task that is removed
 // meanwhile stays removed.
 //
-// A handler's panic continues in Run's goroutine once the other handlers have returned; the task is
-// due again after the retry delay. Run does not report the errors of handlers. Errors of the lock
-// and the store go to [WithReport], and Run keeps trying. It returns an error as soon as the queue
-// or the Locker is closed and the handlers have returned, if the lock is refused for good
-// ([ErrInvalid], such as a TTL above the cluster's maximum), or if it could not report at its end
-// what its handlers have done: then those tasks run again.
+// Failed attempts go to [WithFailed] and [WithLogger]. Errors of the lock and the store go to
+// [WithReport], and Run keeps trying. It returns an error as soon as the queue or the Locker is
+// closed and the handlers have returned, if the lock is refused for good ([ErrInvalid], such as a
+// TTL above the cluster's maximum), or if it could not report at its end what its handlers have
+// done: then those tasks run again.
 //
 // Run knows when the next task is due and waits until then. The store notifies it of tasks that are
 // enqueued meanwhile, so a task begins within some milliseconds of its time. A waiting Run costs
@@ -82,14 +86,7 @@ type runner struct {
 	// Used by Run's goroutine only.
 	running  int          // how many handlers run
 	finished []settlement // tasks whose handlers have returned, not yet reported to the store
-	panicked error
-	far      *Task // that was reported last (tellFar)
-}
-
-// outcome is how a handler ended.
-type outcome struct {
-	lease    settlement
-	panicked error // nil if it returned
+	far      *Task        // that was reported last (tellFar)
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -97,7 +94,7 @@ func (r *runner) run(ctx context.Context) error {
 	defer cancel()
 	var fatal error
 	pause := clock.Backoff{Shortest: troubleMin, Longest: troubleMax}
-	for work.Err() == nil && fatal == nil && r.panicked == nil {
+	for work.Err() == nil && fatal == nil {
 		wait, err := r.turn(work)
 		switch {
 		case err == nil:
@@ -106,7 +103,7 @@ func (r *runner) run(ctx context.Context) error {
 		case errors.Is(err, pool.ErrClosed) || errors.Is(err, redlock.ErrClosed) || errors.Is(err, ErrInvalid):
 			fatal = err
 		case work.Err() == nil:
-			r.config.report(err)
+			r.report(err)
 			fatal = r.rest(work, pause.Next(), nil)
 		}
 		r.collect()
@@ -115,11 +112,15 @@ func (r *runner) run(ctx context.Context) error {
 	for r.running > 0 {
 		r.note(<-r.ended)
 	}
-	err := errors.Join(fatal, r.last(ctx, fatal))
-	if r.panicked != nil {
-		panic(r.panicked)
+	return errors.Join(fatal, r.last(ctx, fatal))
+}
+
+// report tells of an error that keeps nobody from going on.
+func (r *runner) report(err error) {
+	r.config.report(err)
+	if r.config.logger != nil {
+		r.config.logger.Warn(err.Error())
 	}
-	return err
 }
 
 // turn does what there is to do, and returns how long to wait for more.
@@ -160,9 +161,9 @@ func (r *runner) exchange(ctx context.Context, free int) error {
 			}
 			r.tellStrange(found.strange)
 			due = found.tasks
-			until := strconv.FormatFloat(float64(found.now+micros(r.config.lease))/1e6, 'f', 6, 64)
-			for _, task := range due {
-				settlements = append(settlements, settlement{task.ID, task.Score, until})
+			until := float64(found.now+micros(r.config.lease)) / 1e6
+			for i := range due {
+				settlements = append(settlements, r.take(&due[i], until))
 			}
 		}
 		if len(settlements) == 0 {
@@ -176,75 +177,44 @@ func (r *runner) exchange(ctx context.Context, free int) error {
 		}
 		r.finished = r.finished[:0]
 		for i, task := range due {
-			if was[finished+i] {
-				r.begin(ctx, task, settlements[finished+i], began)
+			switch leased := settlements[finished+i]; {
+			case was[finished+i] == changed:
+			case leased.what == bury:
+				r.tellFailed(&TaskError{Task: task, Err: errAbandoned, Dead: true})
+			default:
+				r.begin(ctx, task, leased, began)
 			}
 		}
+		r.tellDropped(strings.Count(was, string(dropped)))
 		return nil
 	})
+}
+
+// take leases a task, which is an attempt, or buries it if it has none left.
+func (r *runner) take(task *Task, until float64) settlement {
+	if r.config.isLast(task.Attempt) {
+		return settlement{id: task.ID, seen: task.Score, what: bury, why: errAbandoned.Error()}
+	}
+	task.Attempt++
+	return settlement{id: task.ID, seen: task.Score, what: leaseUntil(until)}
 }
 
 // tellStrange reports members of the queue that others wrote and that cannot be tasks.
 func (r *runner) tellStrange(n int) {
 	if n > 0 {
-		r.config.report(fmt.Errorf("queue: %d members of %q were no task ids (1 to %d bytes): they have the score inf now, and are never due",
+		r.report(fmt.Errorf("queue: %d members of %q were no task ids (1 to %d bytes): they have the score inf now, and are never due",
 			n, r.queue.name, maxID))
 	}
 }
 
 // tellFar reports a task that is due so far ahead that its score must be meant otherwise, once.
 func (r *runner) tellFar(task *Task) {
-	if task == nil || r.far != nil && *r.far == *task {
+	if task == nil || r.far != nil && r.far.ID == task.ID && r.far.Score == task.Score {
 		return
 	}
 	r.far = task
-	r.config.report(fmt.Errorf("queue: task %q of %q is due in more than 50 years: its score %.17g is taken for Unix seconds, and may be milliseconds",
+	r.report(fmt.Errorf("queue: task %q of %q is due in more than 50 years: its score %.17g is taken for Unix seconds, and may be milliseconds",
 		task.ID, r.queue.name, task.Score))
-}
-
-// begin runs the handler on a leased task. If ctx has ended since, the task returns to its place.
-func (r *runner) begin(ctx context.Context, task Task, leased settlement, began clock.Instant) {
-	score, _ := strconv.ParseFloat(leased.to, 64) //nolint:errcheck // exchange wrote it
-	lease := settlement{id: task.ID, seen: score, to: leased.was()}
-	if ctx.Err() != nil {
-		r.finished = append(r.finished, lease)
-		return
-	}
-	r.running++
-	ctx, cancel := context.WithCancelCause(ctx)
-	// The clocks of the worker and the store may differ by a hundredth.
-	left := began.Add(r.config.lease - r.config.lease/100).Sub(r.clock.Now())
-	timer := r.clock.AfterFunc(left, func() { cancel(errLeaseOver) })
-	go func() {
-		out := outcome{lease: lease, panicked: errGoexit}
-		out.lease.to = after(r.config.retryDelay)
-		defer func() {
-			if value := recover(); value != nil {
-				out.panicked = fmt.Errorf("queue: the handler of task %q panicked: %v\n\n%s", task.ID, value, debug.Stack())
-			}
-			timer.Stop()
-			cancel(nil)
-			r.ended <- out
-		}()
-		if err := r.handler(ctx, task); err == nil {
-			out.lease.to = remove
-		}
-		out.panicked = nil
-	}()
-}
-
-var (
-	errLeaseOver = fmt.Errorf("queue: the lease of the task is over: %w", context.DeadlineExceeded)
-	errGoexit    = errors.New("queue: a handler ended its goroutine (runtime.Goexit)")
-)
-
-// note records how a handler ended.
-func (r *runner) note(out outcome) {
-	r.running--
-	r.finished = append(r.finished, out.lease)
-	if out.panicked != nil && r.panicked == nil {
-		r.panicked = out.panicked
-	}
 }
 
 // collect records how handlers ended, without waiting.

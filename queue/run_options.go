@@ -1,6 +1,11 @@
 package queue
 
-import "time"
+import (
+	"log/slog"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
 
 // RunOption configures [Queue.Run].
 type RunOption func(*runConfig) error
@@ -9,13 +14,19 @@ type RunOption func(*runConfig) error
 type runConfig struct {
 	concurrency int
 	lease       time.Duration
-	retryDelay  time.Duration
+	attempts    int                             // 0: no limit
+	delay       func(attempt int) time.Duration // after that attempt failed
 	poll        time.Duration
 	report      func(error)
+	failed      func(*TaskError) // nil for none
+	logger      *slog.Logger     // nil for none
 }
 
+// isLast reports whether a task that had so many attempts gets no other.
+func (c *runConfig) isLast(attempts int) bool { return c.attempts > 0 && attempts >= c.attempts }
+
 func newRunConfig(opts []RunOption) (runConfig, error) {
-	c := runConfig{concurrency: 8, lease: time.Minute, retryDelay: 10 * time.Second, poll: time.Second, report: func(error) {}}
+	c := runConfig{concurrency: 8, lease: time.Minute, delay: constant(10 * time.Second), poll: time.Second, report: func(error) {}}
 	for i, opt := range opts {
 		if opt == nil {
 			return runConfig{}, invalid("option %d is nil", i+1)
@@ -50,6 +61,42 @@ func WithLease(d time.Duration) RunOption {
 	}
 }
 
+// WithMaxAttempts sets how often a task is begun before it becomes a dead letter ([Queue.Dead];
+// default: no limit). 1 or more. It counts in this Run: another one may have another limit.
+func WithMaxAttempts(n int) RunOption {
+	return func(c *runConfig) error {
+		if n < 1 {
+			return invalid("%d attempts: 1 is the least", n)
+		}
+		c.attempts = n
+		return nil
+	}
+}
+
+// WithBackoff sets how long after a failed attempt a task is due again: the shortest time after the
+// first, about twice as long after each further one, and never more than the longest. Each is
+// between half of that and all of it, at random, so that tasks which failed together are not due
+// together. From 1 ms to 50 years. Of WithBackoff and [WithRetryDelay], the last one counts.
+func WithBackoff(shortest, longest time.Duration) RunOption {
+	return func(c *runConfig) error {
+		if shortest < time.Millisecond || longest < shortest || longest > maxDelay {
+			return invalid("backoff from %v to %v: from 1ms to %v, the shortest first", shortest, longest, maxDelay)
+		}
+		c.delay = func(attempt int) time.Duration {
+			pause := clock.Backoff{Shortest: shortest, Longest: longest}
+			for range min(attempt, 64) - 1 { // 50 years are 2^61 ms
+				pause.Next()
+			}
+			return pause.Next()
+		}
+		return nil
+	}
+}
+
+func constant(d time.Duration) func(int) time.Duration {
+	return func(int) time.Duration { return d }
+}
+
 // WithRetryDelay sets how long after its handler failed a task is due again (10 s). From 0 to 50
 // years.
 func WithRetryDelay(d time.Duration) RunOption {
@@ -57,7 +104,7 @@ func WithRetryDelay(d time.Duration) RunOption {
 		if d < 0 || d > maxDelay {
 			return invalid("retry delay %v is not between 0 and %v", d, maxDelay)
 		}
-		c.retryDelay = d
+		c.delay = constant(d)
 		return nil
 	}
 }
@@ -78,13 +125,38 @@ func WithPoll(d time.Duration) RunOption {
 // WithReport sets a function that Run calls with errors of the lock and of the store that kept it
 // from the queue, before it tries again; and with errors about what others wrote into the queue:
 // members that are no task ids, which get the score inf, and a task that is due in more than 50
-// years, because its score is in milliseconds perhaps. Run's goroutine calls it and waits for it.
+// years, because its score is in milliseconds perhaps; and about dead letters that were dropped,
+// because there are more than 10,000. Run's goroutine calls it and waits for it.
 func WithReport(report func(err error)) RunOption {
 	return func(c *runConfig) error {
 		if report == nil {
 			return invalid("report is nil")
 		}
 		c.report = report
+		return nil
+	}
+}
+
+// WithFailed sets a function that Run calls with each failed attempt, as soon as the handler has
+// returned, and with each task that died without a report of its last attempt. Run's goroutine
+// calls it and waits for it. Without it and [WithLogger], panics go to [slog.Default].
+func WithFailed(failed func(err *TaskError)) RunOption {
+	return func(c *runConfig) error {
+		if failed == nil {
+			return invalid("failed is nil")
+		}
+		c.failed = failed
+		return nil
+	}
+}
+
+// WithLogger sets a logger for what [WithFailed] and [WithReport] are told.
+func WithLogger(logger *slog.Logger) RunOption {
+	return func(c *runConfig) error {
+		if logger == nil {
+			return invalid("logger is nil")
+		}
+		c.logger = logger
 		return nil
 	}
 }

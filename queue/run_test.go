@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -245,45 +244,6 @@ func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
 		w.store.OnCommand(nil)
 		assert.Equal(t, before, w.entries())
 	})
-}
-
-func TestAPanicContinuesInRunAndTheTaskIsDueAgain(t *testing.T) {
-	for name, harm := range map[string]func(){
-		"panic":      func() { panic("out of cheese") },
-		"nil panic":  func() { panic(nil) },
-		"goexit":     runtime.Goexit,
-		"error type": func() { panic(errors.New("out of cheese")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w *world, q *user) {
-				q.add(0, "a")
-				time.Sleep(time.Millisecond)
-				q.add(0, "b")
-				returned := false
-				panicked := func() (value any) {
-					defer func() { value = recover() }()
-					return q.Run(ctx, func(ctx context.Context, task queue.Task) error {
-						if task.ID == "a" {
-							time.Sleep(time.Second)
-							harm()
-						}
-						<-ctx.Done() // ends because of the other task
-						time.Sleep(time.Second)
-						returned = true
-						return nil
-					}, queue.WithRetryDelay(time.Hour))
-				}()
-				require.Implements(t, (*error)(nil), panicked)
-				if name != "goexit" {
-					assert.ErrorContains(t, panicked.(error), `task "a" panicked`)
-					assert.ErrorContains(t, panicked.(error), "run_test.go")
-				}
-				assert.True(t, returned)
-				assert.Equal(t, []string{"a"}, w.ids())
-				assert.InDelta(t, w.now()+3600, w.entries()["a"], 2)
-			})
-		})
-	}
 }
 
 func TestRunGoesOnAfterAnOutage(t *testing.T) {

@@ -9,6 +9,9 @@ import (
 //go:embed scripts/change.lua
 var changeSource string
 
+//go:embed scripts/record.lua
+var recordSource string
+
 //go:embed scripts/enqueue.lua
 var enqueueSource string
 
@@ -24,12 +27,24 @@ var dueSource string
 //go:embed scripts/next.lua
 var nextSource string
 
+//go:embed scripts/letters.lua
+var lettersSource string
+
+//go:embed scripts/dead.lua
+var deadSource string
+
+//go:embed scripts/count.lua
+var countSource string
+
 // All of them may run late: a change behind one of a later holder is refused by its fence, and a
 // change that arrives twice is made once.
 var (
-	enqueueScript = pipeline.NewLateScript(changeSource + enqueueSource)
-	settleScript  = pipeline.NewLateScript(changeSource + settleSource)
-	removeScript  = pipeline.NewLateScript(changeSource + removeSource)
-	dueScript     = pipeline.NewLateScript(changeSource + dueSource)
+	enqueueScript = pipeline.NewLateScript(changeSource + recordSource + enqueueSource)
+	settleScript  = pipeline.NewLateScript(changeSource + recordSource + settleSource)
+	removeScript  = pipeline.NewLateScript(changeSource + recordSource + removeSource)
+	lettersScript = pipeline.NewLateScript(changeSource + recordSource + lettersSource)
+	dueScript     = pipeline.NewLateScript(changeSource + recordSource + dueSource)
 	nextScript    = pipeline.NewLateScript(changeSource + nextSource)
+	deadScript    = pipeline.NewLateScript(changeSource + recordSource + deadSource)
+	countScript   = pipeline.NewLateScript(changeSource + recordSource + countSource)
 )

@@ -301,12 +301,12 @@ func TestTheStoreKeepsTheNewestFenceExactly(t *testing.T) {
 
 // foreign is what others may write to the keys beside a queue.
 var foreign = [][]any{
-	{"SET", "text"}, {"SET", ""}, {"SET", "-1"}, {"SET", "nan"}, {"SET", "inf"}, {"SET", "1e300"}, {"SET", "9007199254740992"}, {"ZADD", 1, "x"},
+	{"HSET", "a", "1 1 1 1"}, {"HSET", "a", "5 5 70000\nx"}, {"SET", "text"}, {"SET", ""}, {"SET", "-1"}, {"SET", "nan"}, {"SET", "inf"}, {"SET", "1e300"}, {"SET", "9007199254740992"}, {"ZADD", 1, "x"},
 }
 
 func TestAQueueWorksWhateverOthersWroteBesideIt(t *testing.T) {
 	for name, op := range operations {
-		for _, key := range []string{fenceKey, answerKey} {
+		for _, key := range []string{fenceKey, answerKey, "redquorum:queue:task:q", "redquorum:queue:running:q", deadKey, "redquorum:queue:letter:q"} {
 			for _, what := range foreign {
 				t.Run(fmt.Sprint(name, key, what), func(t *testing.T) {
 					inBubble(t, func(w *world, q *user) {
@@ -315,9 +315,15 @@ func TestAQueueWorksWhateverOthersWroteBesideIt(t *testing.T) {
 						w.do(what[0].(string), append([]any{key}, what[1:]...)...)
 						got, err := op.call(q, seen)
 						require.NoError(t, err)
-						assert.Equal(t, op.want, got)
-						assert.Equal(t, op.left, w.ids())
+						if key != deadKey { // where there is no dead letter then
+							assert.Equal(t, op.want, got)
+							assert.Equal(t, op.left, w.ids())
+						}
 						q.top(10)
+						_, err = q.Dead(ctx, 10)
+						require.NoError(t, err)
+						_, err = q.Count(ctx)
+						require.NoError(t, err)
 					})
 				})
 			}

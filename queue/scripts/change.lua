@@ -3,6 +3,7 @@
 -- KEYS[1]  the queue: a sorted set of task ids by due time
 -- KEYS[2]  the newest fence seen here
 -- KEYS[3]  the fence of the last change, followed by its answer
+-- KEYS[4]  and the rest: see record.lua
 local function headOf()
   return tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 end
@@ -13,13 +14,17 @@ local function number(fence)
   return value and value < 9007199254740992 and value or nil
 end
 
--- The text of a key, whatever others wrote there; false if it is not a text.
-local function textAt(key)
-  local text = redis.pcall('GET', key)
-  if type(text) == 'table' and string.sub(text.err, 1, 9) ~= 'WRONGTYPE' then
-    redis.call('GET', key) -- fails with the server's error
+-- What a command returns, whatever others wrote at its key; false if that has another type, or if
+-- there is nothing.
+local function found(...)
+  local value = redis.pcall(...)
+  if type(value) ~= 'table' or not value.err then
+    return value
   end
-  return type(text) == 'string' and text
+  if string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then
+    redis.call(...) -- fails with the server's error
+  end
+  return false
 end
 
 -- Remember the newest fence, and report whether the caller's is older: then another holder has had
@@ -27,8 +32,8 @@ end
 -- exact in Lua's doubles; they are kept as the caller wrote them. If somebody wrote something else,
 -- the fence of the last change counts.
 local function isStale(fence)
-  local newest = textAt(KEYS[2])
-  local value = number(newest) or number(string.match(textAt(KEYS[3]) or '', '^%d+'))
+  local newest = found('GET', KEYS[2])
+  local value = number(newest) or number(string.match(found('GET', KEYS[3]) or '', '^%d+'))
   if value and value > tonumber(fence) then
     return true
   end
@@ -50,7 +55,7 @@ end
 -- and gets the first answer: nobody else has that fence, and while it is the newest, nobody else
 -- has changed anything since. change returns a text. A stale caller gets nil.
 local function once(fence, change)
-  local last = textAt(KEYS[3])
+  local last = found('GET', KEYS[3])
   if last and string.sub(last, 1, #fence + 1) == fence .. ' ' then
     return string.sub(last, #fence + 2)
   end

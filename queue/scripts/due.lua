@@ -2,12 +2,13 @@
 --
 -- KEYS     as in change.lua
 -- ARGV[1]  how many at most
--- ARGV[2]  how many bytes the ids may have in total
+-- ARGV[2]  how many bytes the ids and payloads may have in total
 -- ARGV[3]  how many members of the range to pass over
 -- ARGV[4]  the fence of a caller that will change the tasks; missing for one that only reads
 -- Returns the time in microseconds, how many members were found that are no tasks, 1 if the caller
--- should ask for more (behind them), and an id and a score for each task; nil if the caller is
--- stale. With a fence, what is no task moves to the end of the queue, where it is never due.
+-- should ask for more (behind them), and for each task its id and its score, behind which are the
+-- attempts and the payload if there are any; nil if the caller is stale. With a fence, what is no
+-- task moves to the end of the queue, where it is never due.
 if ARGV[4] then
   runWhenFull()
   if isStale(ARGV[4]) then
@@ -29,10 +30,17 @@ for _ = 1, 100 do
         at = at - 1
       end
     else
-      left = left - #id
-      full = full or left < 0 or #told == 3 + 2 * most
+      full = full or #told == 3 + 2 * most
       if not full then
-        told[#told + 1], told[#told + 2] = id, due[i + 1]
+        local score, record = due[i + 1], recordOf(id, due[i + 1])
+        left = left - #id - #record.payload
+        full = left < 0
+        if not full and (record.attempts > 0 or record.payload ~= '') then
+          score = string.format('%s %.0f ', score, record.attempts) .. record.payload
+        end
+        if not full then
+          told[#told + 1], told[#told + 2] = id, score
+        end
       end
     end
   end

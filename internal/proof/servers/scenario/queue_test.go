@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ func TestQueueOnRealServersNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)
 	runsOnce(t, q)
+	diesAndComesBack(t, q)
 	n, err = q.Len(ctx)
 	require.NoError(t, err)
 	assert.Zero(t, n)
@@ -85,6 +87,44 @@ func TestQueueOnRealServersNeedsNoMoreThanTheDocumentedRights(t *testing.T) {
 	_, err = q.Pop(ctx, 1)
 	require.ErrorIs(t, err, fence.ErrStale, "another holder has come since")
 	assert.Len(t, entries(t, store, name), 1)
+}
+
+// diesAndComesBack runs a task with a payload until it is dead, and retries, drops and removes it.
+func diesAndComesBack(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	ctx := t.Context()
+	die := func() {
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		done := make(chan error, 1)
+		go func() {
+			done <- q.Run(running, func(_ context.Context, task queue.Task) error {
+				assert.Equal(t, "what to do", string(task.Payload))
+				return errors.New("no")
+			}, queue.WithMaxAttempts(2), queue.WithRetryDelay(0), queue.WithFailed(func(err *queue.TaskError) {
+				if err.Dead {
+					stop()
+				}
+			}))
+		}()
+		require.NoError(t, <-done)
+		counts, err := q.Count(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, queue.Counts{Dead: 1}, counts)
+	}
+	require.NoError(t, q.Add(ctx, []queue.Item{{ID: "f", Payload: []byte("what to do")}}, 0))
+	die()
+	letters, err := q.Dead(ctx, 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	assert.Len(t, letters[0].Errors, 2)
+	n, err := q.Retry(ctx, "f")
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	die()
+	n, err = q.Drop(ctx, "f")
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
 }
 
 // runsOnce runs a task that is due soon, by the clock of the store, and never before that.
