@@ -107,23 +107,30 @@ func TestAWorkerThatDiesHasUsedItsAttempt(t *testing.T) {
 		for range 3 {
 			runs = append(runs, w.queue().running(hangs, queue.WithMaxAttempts(2), queue.WithLease(10*time.Second), queue.WithFailed(told.note)))
 		}
+		end := func() {
+			for _, run := range runs {
+				run.end()
+			}
+			runs = nil
+		}
+		defer end()
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, queue.Counts{Running: 1}, q.counts())
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int{1, 2}, seen)
 		assert.Equal(t, queue.Counts{Dead: 1}, q.counts())
-		letter := q.letters()[0]
+		letters := q.letters()
+		require.Len(t, letters, 1)
+		letter := letters[0]
 		assert.Equal(t, 2, letter.Attempts)
 		require.NotEmpty(t, letter.Errors)
 		assert.Contains(t, letter.Errors[0].Text, "its worker died")
 		require.Len(t, told.all, 1)
 		assert.True(t, told.all[0].Dead)
 
-		q.add(time.Hour, "a") // a new one, which what the dead report has no part in
+		q.add(2*time.Hour, "a") // a new one, which late reports do not touch
 		before := w.entries()
-		for _, run := range runs {
-			run.end()
-		}
+		end()
 		assert.Equal(t, before, w.entries())
 		assert.Len(t, q.letters(), 1)
 	})
