@@ -40,7 +40,7 @@ func (l *Locker) clusterMembers(ctx context.Context) (look.Cluster, error) {
 }
 
 func (l *Locker) standing(ctx context.Context) (look.Cluster, error) {
-	s, err := l.members.Standing(ctx)
+	s, err := l.members.Reconciler().Standing(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return look.Cluster{}, ctx.Err()
@@ -142,7 +142,7 @@ func (l *Locker) addMember(ctx context.Context, endpoint string, progress look.P
 		if s.Roster.Has(address) { // also if it forgot that it is a member: it will come back as the one that it was
 			return nil, nil
 		}
-		id, err := l.members.Prepare(ctx, s, at, progress)
+		id, err := l.members.Reconciler().Prepare(ctx, s, at, progress)
 		if err != nil {
 			return nil, fmt.Errorf("redlock: add %s: %w", address, err)
 		}
@@ -202,8 +202,8 @@ func (l *Locker) change(ctx context.Context, op string, progress look.Progress, 
 		// Who may not write the log changes members all the same.
 		_ = l.log(ctx, changeEntry(before, after)) //nolint:errcheck // see above
 	}
-	err := l.members.Change(ctx, members.Operation{Next: next, Chosen: chosen, Tell: progress})
-	if conflict := l.members.Conflict(); conflict != nil && errors.Is(err, conflict) {
+	err := l.members.Reconciler().Change(ctx, members.Operation{Next: next, Chosen: chosen, Tell: progress})
+	if conflict := l.members.View().Conflict; conflict != nil && errors.Is(err, conflict) {
 		return invalid("%w", err)
 	}
 	return l.endOf(ctx, op, err)
@@ -290,7 +290,7 @@ func (l *Locker) initialize(ctx context.Context, force bool) error {
 		}
 	}
 	if force {
-		l.members.FormAnyway(ctx)
+		l.members.Reconciler().FormAnyway(ctx)
 	}
 	failure, view := &QuorumError{Op: "init", reason: ErrNoQuorum}, l.members.View()
 	for i, node := range l.nodes() {

@@ -329,7 +329,7 @@ func (l *Locker) renew(due []*Lock, _ clock.Instant) {
 			keys += len(due[n].keys())
 			n++
 		}
-		l.extend(due[:n], func(lock *Lock) time.Duration { return min(lock.ttl, l.members.MaxTTL()) })
+		l.extend(due[:n], func(lock *Lock) time.Duration { return min(lock.ttl, l.members.View().MaxTTL()) })
 		due = due[n:]
 	}
 }

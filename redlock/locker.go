@@ -259,7 +259,7 @@ func awaitAll(votes quorum.Tally) quorum.Verdict {
 // refusal returns why the cluster does not permit a lock, nil if it does: nodes would keep it for
 // longer than a master that forgets, and a change of members, wait for.
 func (l *Locker) refusal(lock *Lock) error {
-	if err := l.members.Conflict(); err != nil {
+	if err := l.members.View().Conflict; err != nil {
 		return invalid("%w", err)
 	}
 	if err := l.checkMaxTTL("TTL", lock.ttl); err != nil {
@@ -270,7 +270,7 @@ func (l *Locker) refusal(lock *Lock) error {
 
 // checkMaxTTL checks a time for which nodes keep a lock, by what it is called.
 func (l *Locker) checkMaxTTL(what string, ttl time.Duration) error {
-	most := l.members.MaxTTL()
+	most := l.members.View().MaxTTL()
 	switch r := l.members.View().Roster; {
 	case ttl <= most:
 		return nil

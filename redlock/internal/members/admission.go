@@ -35,7 +35,7 @@ const (
 
 // admission is a request for a server's marker, or for a change of it.
 type admission struct {
-	membership   *Membership
+	membership   *Membership // once it is sent
 	node         int
 	confirmation *confirmation // the confirmation that it is part of; nil for none
 	request      pipeline.Request
@@ -46,21 +46,21 @@ func (a *admission) asks() *Membership { return a.membership }
 // readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
 // whether the server forgot. One that we never knew as active has no vote for a lock of ours; but
 // if it forgets, it is one less that could have a lock that the others forget as well.
-func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
-	n := &ms.members[i]
+func (st *state) readLocked(i int, text string, now int64) (forgot bool) {
+	n := &st.members[i]
 	if n.text != text {
 		n.text, n.marker, n.said = text, record.ParseMarker(text), 0
-		n.place, ms.stirred = n.marker.Place(), true
-		ms.lives.Meet(n.marker, n.place)
+		n.place, st.stirred = n.marker.Place(), true
+		st.lives.Meet(n.marker, n.place)
 	}
-	waits := ms.waitsForOthersLocked(i)
-	v := ms.knowledgeLocked(i, now)
-	waits = ms.waitsToBeKnownLocked(i, &v) || waits
+	waits := st.waitsForOthersLocked(i)
+	v := st.knowledgeLocked(i, now)
+	waits = st.waitsToBeKnownLocked(i, &v) || waits
 	waits = n.waitsToBeRead() || waits
 	j := n.server.Judge(n.marker, v)
 	if j.Forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.Incarnation {
 		n.reported = n.known
-		ms.forgotLocked(n)
+		st.forgotLocked(n)
 		forgot = true
 	}
 	n.met = n.marker.Incarnation
@@ -69,15 +69,15 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.phase, n.known, n.until = phaseVoting, n.marker.Incarnation, 0
 	}
 	if n.marker.State == record.MarkerLater && now == 0 {
-		ms.sendLocked(i, nil, nil) // it may be one that we know again
+		st.sendLocked(i, nil, nil) // it may be one that we know again
 		return forgot
 	}
 	if waits || n.marker.State == record.MarkerLater {
-		n.retryAt = ms.clock.Now().Add(n.pause.Next())
+		n.retryAt = st.clock.Now().Add(n.pause.Next())
 		return forgot
 	}
 	if n.unnamed() && !v.Watched {
-		n.until = n.watchedAt(ms.quarantineLocked())
+		n.until = n.watchedAt(st.quarantineLocked())
 		n.retryAt = n.until
 		return forgot
 	}
@@ -85,20 +85,20 @@ func (ms *Membership) readLocked(i int, text string, now int64) (forgot bool) {
 		n.until, n.retryAt = n.trusted, n.trusted
 		return forgot
 	}
-	switch left := j.TimeLeft(now, ms.looks); {
-	case j.Change == nil, ms.looks && j.Votes:
-	case ms.looks && now == 0:
-		ms.sendLocked(i, nil, nil) // only to learn the time
-	case ms.looks && left == 0: // a client would write now
-		n.until, n.retryAt = 0, ms.clock.Now().Add(n.pause.Next())
+	switch left := j.TimeLeft(now, st.looks); {
+	case j.Change == nil, st.looks && j.Votes:
+	case st.looks && now == 0:
+		st.sendLocked(i, nil, nil) // only to learn the time
+	case st.looks && left == 0: // a client would write now
+		n.until, n.retryAt = 0, st.clock.Now().Add(n.pause.Next())
 	case now == 0 || left == 0:
-		ms.sendLocked(i, j.Change, nil)
+		st.sendLocked(i, j.Change, nil)
 	default:
-		here := ms.clock.Now()
+		here := st.clock.Now()
 		n.until = here.Add(left + time.Millisecond) // both times are truncated to milliseconds
 		n.retryAt = min(n.until, here.Add(n.pause.Next()))
 		n.reads++
-		if n.marker.State == record.MarkerNew && n.identity.RunID != "" && n.identity.Started.Add(ms.quarantineLocked()) < here {
+		if n.marker.State == record.MarkerNew && n.identity.RunID != "" && n.identity.Started.Add(st.quarantineLocked()) < here {
 			written := n.until.Add(-time.Duration(n.marker.MaxTTL) * time.Millisecond)
 			n.objections = written.Add(objectionTime)
 			if here < n.objections {
@@ -124,45 +124,45 @@ func (n *member) watchedAt(maxTTL time.Duration) clock.Instant {
 }
 
 // knowledgeLocked returns what is known besides a node's marker.
-func (ms *Membership) knowledgeLocked(i int, now int64) core.Knowledge {
-	n := &ms.members[i]
+func (st *state) knowledgeLocked(i int, now int64) core.Knowledge {
+	n := &st.members[i]
 	v := core.Knowledge{
-		Known: n.known, Own: ms.takenLocked().Minus(n.said.Or(quorum.Only(i))).Empty(), MaxTTL: ms.quarantineLocked().Milliseconds(), Now: now,
+		Known: n.known, Own: st.members.taken().Minus(n.said.Or(quorum.Only(i))).Empty(), MaxTTL: st.quarantineLocked().Milliseconds(), Now: now,
 	}
-	if n.place.Cluster != "" && !n.place.IsCandidate() && ms.reconciler.roster == nil { // its cluster says
+	if n.place.Cluster != "" && !n.place.IsCandidate() && st.belief.Roster == nil { // its cluster says
 		v.MaxTTL = max(n.marker.MaxTTL, core.Quarantine(0).Milliseconds())
 	}
-	v.Claim = ms.clientLocked().Claim(i, ms.reconciler.roster)
+	v.Claim = st.clientLocked().Claim(i, st.belief.Roster)
 	if n.pardoned != "" && n.pardoned == n.marker.Incarnation {
 		v.Known = ""
 	}
-	v.Watched = ms.clock.Now() >= n.watchedAt(ms.quarantineLocked())
-	v.Early = v.Known != "" && n.marker.Incarnation != v.Known && ms.clock.Now() < n.trusted
-	for k := range ms.members {
-		same := ms.members[k].identity.RunID == n.identity.RunID && n.server.Named() // by another name
-		v.Own = v.Own && (same || ms.members[k].marker.Incarnation != n.marker.Incarnation || k == i)
+	v.Watched = st.clock.Now() >= n.watchedAt(st.quarantineLocked())
+	v.Early = v.Known != "" && n.marker.Incarnation != v.Known && st.clock.Now() < n.trusted
+	for k := range st.members {
+		same := st.members[k].identity.RunID == n.identity.RunID && n.server.Named() // by another name
+		v.Own = v.Own && (same || st.members[k].marker.Incarnation != n.marker.Incarnation || k == i)
 	}
 	return v
 }
 
 // waitsForOthersLocked reports whether other nodes must first tell whether one of them has the
 // incarnation of this one, which may have come back with all that it held. It asks them.
-func (ms *Membership) waitsForOthersLocked(i int) bool {
-	n := &ms.members[i]
-	out := ms.takenLocked().Minus(n.said.Or(quorum.Only(i)))
+func (st *state) waitsForOthersLocked(i int) bool {
+	n := &st.members[i]
+	out := st.members.taken().Minus(n.said.Or(quorum.Only(i)))
 	// It does not wait longer than the quarantine that it could save.
-	late := ms.clock.Now() >= n.identity.Connected.Add(ms.quarantineLocked())
+	late := st.clock.Now() >= n.identity.Connected.Add(st.quarantineLocked())
 	if n.early = false; out.Empty() || late || n.known != "" || !n.server.IsRestart(n.marker) {
 		return false
 	}
-	for k := range ms.members {
-		switch other := &ms.members[k]; {
-		case !out.Has(k) || ms.Nodes()[k].State() == pipeline.Down:
+	for k := range st.members {
+		switch other := &st.members[k]; {
+		case !out.Has(k) || st.Nodes()[k].State() == pipeline.Down:
 		case !other.seen:
-			n.early = n.early || ms.Nodes()[k].State() == pipeline.Connecting
+			n.early = n.early || st.Nodes()[k].State() == pipeline.Connecting
 		case other.asking == nil && other.phase != phaseProofless:
 			n.early = true
-			ms.sendLocked(k, nil, nil)
+			st.sendLocked(k, nil, nil)
 		default:
 			n.early = n.early || other.asking != nil
 		}
@@ -181,25 +181,25 @@ func (n *member) waitsToBeRead() bool {
 }
 
 // saidLocked notes that a node has told its marker.
-func (ms *Membership) saidLocked(i int) {
-	for k := range ms.members {
-		if ms.members[k].early {
-			ms.members[k].said.Add(i)
+func (st *state) saidLocked(i int) {
+	for k := range st.members {
+		if st.members[k].early {
+			st.members[k].said.Add(i)
 		}
 	}
 }
 
 // sendLocked puts a change of a node's marker into the outbox; a nil change only reads it.
-func (ms *Membership) sendLocked(i int, change *wire.Swap, of *confirmation) {
-	n := &ms.members[i]
+func (st *state) sendLocked(i int, change *wire.Swap, of *confirmation) {
+	n := &st.members[i]
 	if change == nil {
 		change = &wire.Swap{} // only reads
 	}
-	a := &admission{membership: ms, node: i, confirmation: of}
+	a := &admission{node: i, confirmation: of}
 	a.request = wire.Memory(n.text, *change)
-	a.request.Deadline, a.request.Sink = ms.clock.Now().Add(askTimeout), a
+	a.request.Deadline, a.request.Sink = st.clock.Now().Add(askTimeout), a
 	n.asking = a
-	ms.outbox = append(ms.outbox, a)
+	st.outbox = append(st.outbox, a)
 }
 
 // Complete takes the answer. It implements pipeline.Sink.
@@ -252,22 +252,22 @@ func (a *admission) Complete(_ int, reply any, err error) {
 var errMismatch = errors.New("a different server answers than when the connection began, or it has been a replica since")
 
 // mismatchLocked takes away a node's vote until its next connection.
-func (ms *Membership) mismatchLocked(n *member) {
-	ms.confirmation = nil
-	n.phase, n.retryAt, n.lost = phaseQuarantined, never, ms.clock.Now().Add(askTimeout/2)
+func (st *state) mismatchLocked(n *member) {
+	st.confirmation = nil
+	n.phase, n.retryAt, n.lost = phaseQuarantined, never, st.clock.Now().Add(askTimeout/2)
 }
 
 // failedLocked plans the next request after one that failed. If the user may not write the marker,
 // there is none.
-func (ms *Membership) failedLocked(n *member, err error) {
+func (st *state) failedLocked(n *member, err error) {
 	switch {
 	case n.phase == phaseVoting: // the request was to update the marker; the next connection will
 		return
 	case wire.IsForbidden(err):
-		ms.judgeProoflessLocked(n)
+		st.judgeProoflessLocked(n)
 		return
 	}
-	n.retryAt = ms.clock.Now().Add(n.pause.Next())
+	n.retryAt = st.clock.Now().Add(n.pause.Next())
 }
 
 // serverOf returns what a server said about itself at the connect.
@@ -288,11 +288,11 @@ func serverOf(id pipeline.Identity, maxTTL time.Duration) core.Server {
 
 // waitsToBeKnownLocked reports whether it is not known yet if a server is the member whose marker
 // it has, and says in what is known of it that this may be a copy.
-func (ms *Membership) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
-	if !ms.isElsewhereLocked(i) {
+func (st *state) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
+	if !st.isElsewhereLocked(i) {
 		return false
 	}
-	ms.members[i].early = ms.members[i].early || ms.reconciler.undecided()
+	st.members[i].early = st.members[i].early || st.runs.undecided()
 	v.Own = false
 	return !v.Watched || v.Claim == (record.Place{})
 }
@@ -303,13 +303,13 @@ func (ms *Membership) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
 // says that this is its endpoint, or when it turns out to be the server that answers there, or when
 // somebody who knew that has written its new process into the marker. Otherwise it is taken for one
 // that forgot, once whoever knows had the time to do so.
-func (ms *Membership) isElsewhereLocked(i int) bool {
-	k, n := &ms.reconciler, &ms.members[i]
+func (st *state) isElsewhereLocked(i int) bool {
+	k, n := &st.belief, &st.members[i]
 	p := n.place
 	if !p.IsTold() || n.known == n.marker.Incarnation || k.byList || n.forbids || !n.server.IsRestart(n.marker) {
 		return false
 	}
-	return k.roster == nil || k.roster.Cluster != p.Cluster || !ms.clientLocked().IsAt(i, k.roster, p.Member)
+	return k.Roster == nil || k.Roster.Cluster != p.Cluster || !st.clientLocked().IsAt(i, k.Roster, p.Member)
 }
 
 // confirmation is the second read of the nodes of a new cluster; the first is what each of them
@@ -324,13 +324,13 @@ type confirmation struct {
 
 // startConfirmationLocked starts the second read if all nodes were new in the first and nothing is
 // under way.
-func (ms *Membership) startConfirmationLocked() {
-	if ms.mode != Auto || ms.confirmation != nil || ms.stopped {
+func (st *state) startConfirmationLocked() {
+	if st.mode != Auto || st.confirmation != nil || st.stopped {
 		return
 	}
-	now := ms.clock.Now()
-	for i := range ms.members {
-		switch n := &ms.members[i]; {
+	now := st.clock.Now()
+	for i := range st.members {
+		switch n := &st.members[i]; {
 		case !n.seen || n.duplicate >= 0 || n.asking != nil || n.err != nil || !n.server.Fits(n.marker) || n.unnamed():
 			return
 		case now < n.objections:
@@ -339,26 +339,26 @@ func (ms *Membership) startConfirmationLocked() {
 			return
 		}
 	}
-	ms.confirmation = &confirmation{out: len(ms.members), equal: true}
-	for i := range ms.members {
-		ms.members[i].retryAt = never
-		ms.sendLocked(i, nil, ms.confirmation)
+	st.confirmation = &confirmation{out: len(st.members), equal: true}
+	for i := range st.members {
+		st.members[i].retryAt = never
+		st.sendLocked(i, nil, st.confirmation)
 	}
 }
 
 // endConfirmationLocked makes the nodes of a new cluster active if all answers were the same again.
 // Otherwise some nodes are active by now; the others will be in a moment, and are read again.
-func (ms *Membership) endConfirmationLocked() {
-	equal := ms.confirmation.equal
-	ms.confirmation = nil
-	for i := range ms.members {
-		n := &ms.members[i]
+func (st *state) endConfirmationLocked() {
+	equal := st.confirmation.equal
+	st.confirmation = nil
+	for i := range st.members {
+		n := &st.members[i]
 		switch {
 		case n.phase != phaseQuarantined || n.asking != nil:
 		case equal:
-			ms.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: n.marker.Rest()}, nil)
+			st.sendLocked(i, &wire.Swap{Begin: record.WordActive, Rest: n.marker.Rest()}, nil)
 		default:
-			n.retryAt = min(n.retryAt, ms.clock.Now().Add(n.pause.Next()))
+			n.retryAt = min(n.retryAt, st.clock.Now().Add(n.pause.Next()))
 			n.reads++
 		}
 	}
@@ -370,42 +370,42 @@ func (ms *Membership) endConfirmationLocked() {
 
 // judgeProoflessLocked handles the connection of a node that cannot prove anything, and reports
 // whether it forgot what it held.
-func (ms *Membership) judgeProoflessLocked(n *member) (forgot bool) {
+func (st *state) judgeProoflessLocked(n *member) (forgot bool) {
 	id, before := n.identity, n.before
 	first := before.Connection == 0
 	replaced := !first && id.RunID != before.RunID
 	n.phase, n.asking, n.retryAt, n.text, n.marker = phaseProofless, nil, never, "", record.Marker{}
 	switch {
 	case n.known != "": // it could prove what it remembers, and no longer can
-		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true
+		n.until, n.young, forgot = id.Connected.Add(st.quarantineLocked()), false, true
 		n.known, n.reported = "", ""
 	case first && id.RunID == "":
 		n.until = 0 // unidentified: nothing to judge it by
 	case first:
-		n.until = id.Started.Add(ms.quarantineLocked())
-		n.young = ms.mode == Auto && n.until > ms.clock.Now()
+		n.until = id.Started.Add(st.quarantineLocked())
+		n.young = st.mode == Auto && n.until > st.clock.Now()
 	case !replaced || id.Durable && before.Durable && id.RunID != "":
 	case before.RunID == "": // it had not said who it is, and now does
-		n.until, n.young = id.Started.Add(ms.quarantineLocked()), false
+		n.until, n.young = id.Started.Add(st.quarantineLocked()), false
 	default:
 		// A server that restarted, a promoted replica, another machine at this address, or a server
 		// that no longer says who it is: when it started says nothing about what it knows.
-		n.until, n.young, forgot = id.Connected.Add(ms.quarantineLocked()), false, true
+		n.until, n.young, forgot = id.Connected.Add(st.quarantineLocked()), false, true
 	}
-	if ms.mode == Off {
+	if st.mode == Off {
 		n.until = 0
 	}
 	if forgot {
-		ms.forgotLocked(n)
+		st.forgotLocked(n)
 	}
 	return forgot
 }
 
-// allYoungLocked reports whether no node can prove anything and all were started just now. That is
+// allYoung reports whether no node can prove anything and all were started just now. That is
 // taken for a new cluster.
-func (ms *Membership) allYoungLocked() bool {
-	for i := range ms.members {
-		if n := &ms.members[i]; n.phase != phaseProofless || !n.young || n.duplicate >= 0 {
+func (t table) allYoung() bool {
+	for i := range t {
+		if n := &t[i]; n.phase != phaseProofless || !n.young || n.duplicate >= 0 {
 			return false
 		}
 	}
@@ -450,12 +450,12 @@ func (ms *Membership) reconsider(i int, text string) bool {
 }
 
 // votesBy reports whether a node votes by a marker.
-func (ms *Membership) votesBy(i int, text string) bool {
-	v := ms.View()
+func (st *state) votesBy(i int, text string) bool {
+	v := st.View()
 	return v.Voting.Has(i) && v.markers[i] == text
 }
 
 // forgotLocked notes that a server has forgotten.
-func (ms *Membership) forgotLocked(n *member) {
-	n.restarted, n.forgotten = ms.epoch.Add(1), cmp.Or(n.known, n.met)
+func (st *state) forgotLocked(n *member) {
+	n.restarted, n.forgotten = st.epoch.Add(1), cmp.Or(n.known, n.met)
 }

@@ -58,8 +58,24 @@ type Config struct {
 
 // Membership knows whose votes count. See record.Marker and record.Roster for what decides that,
 // and admission.go and reconciler.go for how it comes about.
+//
+// It is the door for rounds and Lockers, and takes what happens: connections, proofs, answers and
+// time. What is known is its state. What it asks of masters to keep a cluster going is the part of
+// its Reconciler. So whatever happens is one of these: it takes mu, changes the state, and ends
+// with endLocked.
 type Membership struct {
-	mode     Mode
+	state
+	reconciler Reconciler
+
+	timer  *clock.Timer   // for tick; guarded by mu
+	checks *clock.Timer   // for looking for servers that forgot; guarded by mu
+	work   sync.WaitGroup // the reconciler, and calls that are being made; none begins once stopped is set
+}
+
+// state is what is known, and what follows from it. Its methods call no node and end no call: those
+// whose names end in Locked need mu, and the others may be called by anybody.
+type state struct {
+	mode     Mode // this and the next seven never change
 	maxTTL   time.Duration
 	cluster  string
 	looks    bool
@@ -77,19 +93,20 @@ type Membership struct {
 	hurried atomic.Bool // health checks are frequent, because locks are held; written under mu
 
 	mu           sync.Mutex // guards the fields below; never held while a node is called
-	members      []member
-	reconciler   reconciler
+	members      table
+	belief       belief
+	runs         pace
 	lives        record.Lives
 	stirred      bool          // a marker has changed since the reconciler ran
 	undialable   []string      // endpoints of members
 	confirmation *confirmation // the second read of a new cluster; nil while there is none
 	outbox       []*admission  // to be sent when mu is free
-	timer        *clock.Timer
-	checks       *clock.Timer  // for looking for servers that forgot
 	waiting      chan struct{} // closed at the next change; nil while not awaited
-	stopped      bool
-	work         sync.WaitGroup // the reconciler, and calls that are being made; none begins once stopped is set
+	stopped      bool          // nothing begins any more; never unset
 }
+
+// table is what is known of the nodes, by position.
+type table []member
 
 // View says whose votes count at a moment.
 type View struct {
@@ -182,10 +199,11 @@ const never = core.Never
 
 // New returns the membership of some nodes, of which nothing is known yet.
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
-	ms := &Membership{
+	ms := &Membership{state: state{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, looks: config.Looks, clock: config.Clock, dial: config.Dial,
-		listed: len(nodes), owns: config.Owns, observer: observer, reconciler: reconciler{retryAt: never}, lives: record.Lives{},
-	}
+		listed: len(nodes), owns: config.Owns, observer: observer, runs: pace{retryAt: never}, lives: record.Lives{},
+	}}
+	ms.reconciler.ms = ms
 	for range nodes {
 		ms.members = append(ms.members, newMember())
 	}
@@ -236,10 +254,13 @@ func (ms *Membership) nodeChanged(i int) {
 
 // Nodes returns the nodes: those of the list, and then those of members that the list lacks. The
 // slice must not be changed.
-func (ms *Membership) Nodes() []*pipeline.Node { return *ms.nodes.Load() }
+func (st *state) Nodes() []*pipeline.Node { return *st.nodes.Load() }
 
 // View returns whose votes count now. It must not be changed.
-func (ms *Membership) View() *View { return ms.view.Load() }
+func (st *state) View() *View { return st.view.Load() }
+
+// Reconciler returns what changes the cluster for an operator.
+func (ms *Membership) Reconciler() *Reconciler { return &ms.reconciler }
 
 // Proves reports whether votes must be proven.
 func (ms *Membership) Proves() bool { return ms.mode != Off }
@@ -293,7 +314,7 @@ func (ms *Membership) endLocked(forgot bool) {
 	forgot = ms.expelCopiesLocked() || forgot
 	before := ms.View().Roster
 	ms.reconcileLocked()
-	ms.decideLocked()
+	ms.setTimerLocked(ms.decideLocked())
 	roster := ms.View().Roster
 	outbox := ms.outbox
 	ms.outbox = nil
@@ -311,6 +332,7 @@ func (ms *Membership) endLocked(forgot bool) {
 // send makes the calls. mu is not held, because one may complete at once.
 func (ms *Membership) send(outbox []*admission) {
 	for _, a := range outbox {
+		a.membership = ms
 		ms.do(ms.Nodes()[a.node], &a.request)
 	}
 }
@@ -347,8 +369,8 @@ func (ms *Membership) Stop() {
 		}
 	}
 	ms.stopped = true
-	if ms.reconciler.stop != nil {
-		ms.reconciler.stop()
+	if ms.runs.stop != nil {
+		ms.runs.stop()
 	}
 	for _, timer := range []*clock.Timer{ms.timer, ms.checks} {
 		if timer != nil {
@@ -372,25 +394,25 @@ func (ms *Membership) Stop() {
 // copy, so that a decision is made on one state of affairs, and needs no mutex. What changes until
 // the decision is carried out is found by the master, which makes a change only if it still says
 // what was reported.
-func (ms *Membership) client() *core.Client {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	return ms.clientLocked()
+func (st *state) client() *core.Client {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.clientLocked()
 }
 
 // clientLocked is client where mu is held.
-func (ms *Membership) clientLocked() *core.Client {
-	c := &core.Client{Named: ms.cluster, Nodes: make([]core.Node, len(ms.members)), Lives: maps.Clone(ms.lives)}
-	for i := range ms.members {
-		n := &ms.members[i]
+func (st *state) clientLocked() *core.Client {
+	c := &core.Client{Named: st.cluster, Nodes: make([]core.Node, len(st.members)), Lives: maps.Clone(st.lives)}
+	for i := range st.members {
+		n := &st.members[i]
 		c.Nodes[i] = core.Node{
-			Listed: i < ms.listed, Duplicate: n.duplicate >= 0, Free: n.free(), Met: n.seen, Of: n.position.of, ID: n.id,
+			Listed: i < st.listed, Duplicate: n.duplicate >= 0, Free: n.free(), Met: n.seen, Of: n.position.of, ID: n.id,
 		}
 	}
-	for i, node := range ms.Nodes() {
+	for i, node := range st.Nodes() {
 		c.Nodes[i].Up = node.State() == pipeline.Up
 		c.Nodes[i].Endpoints = append(c.Nodes[i].Endpoints, node.Endpoint())
-		if of := ms.members[i].duplicate; of >= 0 { // an earlier one, which has its own by now
+		if of := st.members[i].duplicate; of >= 0 { // an earlier one, which has its own by now
 			c.Nodes[of].Endpoints = append(c.Nodes[of].Endpoints, node.Endpoint())
 		}
 	}
@@ -404,11 +426,11 @@ func (ms *Membership) LongestTTL() time.Duration {
 	return ms.longestLocked()
 }
 
-func (ms *Membership) longestLocked() time.Duration {
-	if r := ms.reconciler.roster; r != nil {
+func (st *state) longestLocked() time.Duration {
+	if r := st.belief.Roster; r != nil {
 		return r.Longest()
 	}
-	return ms.maxTTL
+	return st.maxTTL
 }
 
-func (ms *Membership) quarantineLocked() time.Duration { return core.Quarantine(ms.longestLocked()) }
+func (st *state) quarantineLocked() time.Duration { return core.Quarantine(st.longestLocked()) }

@@ -20,32 +20,32 @@ type Standing = core.Standing
 type NoRosterError = core.NoRosterError
 
 // Standing asks all masters. It fails if no majority tells the same, or ctx ends.
-func (ms *Membership) Standing(ctx context.Context) (Standing, error) {
-	reports, err := ms.look(ctx)
+func (rc *Reconciler) Standing(ctx context.Context) (Standing, error) {
+	reports, err := rc.look(ctx)
 	if err != nil {
 		return Standing{}, err
 	}
-	return ms.standing(reports)
+	return rc.standing(reports)
 }
 
 // look asks all masters, and learns what counts. Nothing follows from what they said until ctx
 // ended: the others were given no time.
-func (ms *Membership) look(ctx context.Context) ([]core.Report, error) {
-	reports := ms.survey(ctx, nil)
+func (rc *Reconciler) look(ctx context.Context) ([]core.Report, error) {
+	reports := rc.survey(ctx, nil)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	ms.learn(reports)
+	rc.ms.learn(reports)
 	return reports, nil
 }
 
-func (ms *Membership) standing(reports []core.Report) (Standing, error) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	if k := &ms.reconciler; k.conflict != nil {
-		return Standing{}, k.conflict
+func (rc *Reconciler) standing(reports []core.Report) (Standing, error) {
+	rc.ms.mu.Lock()
+	defer rc.ms.mu.Unlock()
+	if k := &rc.ms.belief; k.Conflict != nil {
+		return Standing{}, k.Conflict
 	}
-	return ms.clientLocked().Standing(ms.reconciler.roster, reports)
+	return rc.ms.clientLocked().Standing(rc.ms.belief.Roster, reports)
 }
 
 // Progress is told what a change waits for. It must be quick.
@@ -64,16 +64,16 @@ type Operation struct {
 // Each turn begins with a look at the masters and keeps nothing of the turn before. So it does not
 // matter who made a step: this call, an operator elsewhere, or a reconciler. If ctx ends in
 // between, what was begun stays, and others finish it or find that it was not chosen.
-func (ms *Membership) Change(ctx context.Context, o Operation) error {
+func (rc *Reconciler) Change(ctx context.Context, o Operation) error {
 	pause := clock.Backoff{Shortest: 10 * time.Millisecond, Longest: time.Second}
 	waits, left := "", time.Duration(0)
 	for {
-		reports, err := ms.look(ctx)
+		reports, err := rc.look(ctx)
 		if err != nil {
 			return endedWhile(err, waits)
 		}
 		left = 0
-		s, err := ms.standing(reports)
+		s, err := rc.standing(reports)
 		switch {
 		case errors.As(err, new(*NoRosterError)):
 			waits = err.Error()
@@ -81,7 +81,7 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 			return err
 		default:
 			var done bool
-			if waits, left, done, err = ms.advance(ctx, &s, o); done || err != nil {
+			if waits, left, done, err = rc.advance(ctx, &s, o); done || err != nil {
 				return err
 			}
 		}
@@ -92,7 +92,7 @@ func (ms *Membership) Change(ctx context.Context, o Operation) error {
 		if left = min(left, time.Second); left == 0 {
 			left = pause.Next()
 		}
-		if !clock.Sleep(ctx, ms.clock, left) {
+		if !clock.Sleep(ctx, rc.ms.clock, left) {
 			return endedWhile(ctx.Err(), waits)
 		}
 	}
@@ -108,22 +108,22 @@ func endedWhile(err error, waits string) error {
 
 // advance makes the next step of a change. It returns what it waits for, and how long that takes at
 // least.
-func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (waits string, left time.Duration, done bool, err error) {
+func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (waits string, left time.Duration, done bool, err error) {
 	own, err := o.Next(s)
 	if err != nil {
 		return "", 0, false, err
 	}
-	switch s.NextMove(own, ms.clock.Now()) {
+	switch s.NextMove(own, rc.ms.clock.Now()) {
 	case core.TellThem:
 		for _, p := range s.Behind {
-			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, ms.whyDown(p))
+			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, rc.whyDown(p))
 		}
-		ms.tellAll(ctx, s.Roster)
+		rc.tellAll(ctx, s.Roster)
 		return waits, 0, len(s.Behind) == 0, nil
 	case core.TellBefore:
-		ms.tellAll(ctx, s.Roster)
+		rc.tellAll(ctx, s.Roster)
 		p, _ := s.Awaited(own)
-		return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, ms.whyDown(p)), 0, false, nil
+		return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, rc.whyDown(p)), 0, false, nil
 	case core.LookAgain:
 		return "", 0, false, nil
 	case core.AwaitLocks:
@@ -132,18 +132,18 @@ func (ms *Membership) advance(ctx context.Context, s *Standing, o Operation) (wa
 		own = nil
 	case core.ChooseAfter:
 	}
-	chosen, err := ms.choose(ctx, s.Roster, own, s.Reports)
+	chosen, err := rc.choose(ctx, s.Roster, own, s.Reports)
 	if err == nil && chosen != nil {
-		ms.tellAll(ctx, chosen)
+		rc.tellAll(ctx, chosen)
 		o.Chosen(s.Roster, chosen)
 	}
 	return "", 0, false, nil // look again
 }
 
 // whyDown returns why there is no connection to a member, behind a colon; nothing if there is one.
-func (ms *Membership) whyDown(p record.Peer) string {
-	if at, known := ms.NodeOf(p.ID, p.Endpoint); known {
-		if err := ms.Nodes()[at].Stats().Err; err != nil {
+func (rc *Reconciler) whyDown(p record.Peer) string {
+	if at, known := rc.ms.NodeOf(p.ID, p.Endpoint); known {
+		if err := rc.ms.Nodes()[at].Stats().Err; err != nil {
 			return ": " + err.Error()
 		}
 	}
@@ -153,34 +153,34 @@ func (ms *Membership) whyDown(p record.Peer) string {
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns
 // the ID that it has, or will have. The master must be new, or have been removed from this cluster.
 // The first look at it is that of s, which takes no time from what follows it.
-func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell Progress) (id string, err error) {
+func (rc *Reconciler) Prepare(ctx context.Context, s *Standing, node int, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
 	reports, roster := s.Reports, s.Roster
 	for {
-		ms.mu.Lock()
+		rc.ms.mu.Lock()
 		at := node
-		if of := ms.members[node].duplicate; of >= 0 {
+		if of := rc.ms.members[node].duplicate; of >= 0 {
 			at = of // another name of that server
 		}
-		ms.mu.Unlock()
-		why := ms.Why(at)
-		if stats := ms.Nodes()[at].Stats(); why == nil {
+		rc.ms.mu.Unlock()
+		why := rc.ms.Why(at)
+		if stats := rc.ms.Nodes()[at].Stats(); why == nil {
 			why = stats.Err
 		}
 		for _, r := range reports {
 			if r.Node != at {
 				continue
 			}
-			id, ready, err := ms.prepare(ctx, &r, roster)
+			id, ready, err := rc.prepare(ctx, &r, roster)
 			if ready || err != nil {
 				return id, err
 			}
 		}
 		if why != nil && ctx.Err() == nil {
-			tell(fmt.Sprintf("%s cannot be added yet: %v", ms.Nodes()[node].Endpoint(), why), 0)
+			tell(fmt.Sprintf("%s cannot be added yet: %v", rc.ms.Nodes()[node].Endpoint(), why), 0)
 		}
-		if clock.Sleep(ctx, ms.clock, pause.Next()) {
-			reports, err = ms.look(ctx) // somebody else may have added it
+		if clock.Sleep(ctx, rc.ms.clock, pause.Next()) {
+			reports, err = rc.look(ctx) // somebody else may have added it
 		}
 		switch {
 		case err == nil && ctx.Err() == nil:
@@ -189,13 +189,13 @@ func (ms *Membership) Prepare(ctx context.Context, s *Standing, node int, tell P
 		default:
 			return "", ctx.Err()
 		}
-		ms.mu.Lock()
-		roster = ms.reconciler.roster
-		ms.mu.Unlock()
+		rc.ms.mu.Lock()
+		roster = rc.ms.belief.Roster
+		rc.ms.mu.Unlock()
 	}
 }
 
-func (ms *Membership) prepare(ctx context.Context, r *core.Report, roster *record.Roster) (id string, ready bool, err error) {
+func (rc *Reconciler) prepare(ctx context.Context, r *core.Report, roster *record.Roster) (id string, ready bool, err error) {
 	id, may := core.CandidacyOf(r, roster)
 	switch may {
 	case core.IsCandidate:
@@ -207,42 +207,42 @@ func (ms *Membership) prepare(ctx context.Context, r *core.Report, roster *recor
 	case core.MayBe:
 	}
 	asks := core.AskToBe(r, roster, id)
-	now := ms.apply(ctx, []core.Change{asks}, nil)
+	now := rc.apply(ctx, []core.Change{asks}, nil)
 	return id, len(now) == 1 && now[0].Text == asks.Marker.Text(), nil
 }
 
 // FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
 // belong to, unless a quorum votes: an operator knows that what they belong to is gone.
-func (ms *Membership) FormAnyway(ctx context.Context) {
-	if ms.View().Enough {
+func (rc *Reconciler) FormAnyway(ctx context.Context) {
+	if rc.ms.View().Enough {
 		return
 	}
 	var there []core.Report
-	for _, r := range ms.survey(ctx, ms.learn) {
-		ms.mu.Lock()
-		is := r.Node < ms.listed && ms.members[r.Node].duplicate < 0
-		ms.mu.Unlock()
+	for _, r := range rc.survey(ctx, rc.ms.learn) {
+		rc.ms.mu.Lock()
+		is := r.Node < rc.ms.listed && rc.ms.members[r.Node].duplicate < 0
+		rc.ms.mu.Unlock()
 		if is && r.Marker.State == record.MarkerActive {
 			there = append(there, r)
 		}
 	}
-	if len(there) == 0 || ms.View().Enough || ctx.Err() != nil {
+	if len(there) == 0 || rc.ms.View().Enough || ctx.Err() != nil {
 		return
 	}
-	roster := record.NewCluster(ms.maxTTL, ms.endpointsOf(there))
+	roster := record.NewCluster(rc.ms.maxTTL, rc.endpointsOf(there))
 	var asks []core.Change
-	for _, r := range ms.join(ctx, there, roster) {
+	for _, r := range rc.join(ctx, there, roster) {
 		asks = append(asks, core.Telling(&r, roster, 0))
 	}
-	told := ms.apply(ctx, asks, nil)
-	ms.mu.Lock()
+	told := rc.apply(ctx, asks, nil)
+	rc.ms.mu.Lock()
 	if ctx.Err() == nil {
-		ms.cluster = "" // that cluster is gone
+		rc.ms.cluster = "" // that cluster is gone
 	}
 	if len(told) == len(there) {
-		ms.adoptLocked(roster)
+		rc.ms.adoptLocked(roster)
 	}
-	ms.endLocked(false)
+	rc.ms.endLocked(false)
 }
 
 // Initialize makes new nodes active if fresh is set, and lost ones if lost is set, unless another

@@ -34,10 +34,10 @@ type position struct {
 // added.
 func (n *member) free() bool { return n.position.since != (record.Version{}) }
 
-// takenLocked returns the nodes whose positions are taken.
-func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
-	for i := range ms.members {
-		if !ms.members[i].free() {
+// taken returns the nodes whose positions are taken.
+func (t table) taken() (nodes quorum.NodeSet) {
+	for i := range t {
+		if !t[i].free() {
 			nodes.Add(i)
 		}
 	}
@@ -46,8 +46,8 @@ func (ms *Membership) takenLocked() (nodes quorum.NodeSet) {
 
 // removedLocked reports whether a node's master was a member and is none any more, and notes when
 // its position may become free.
-func (ms *Membership) removedLocked(i int, c *core.Client) bool {
-	n, roster := &ms.members[i], ms.reconciler.roster
+func (st *state) removedLocked(i int, c *core.Client) bool {
+	n, roster := &st.members[i], st.belief.Roster
 	at := c.IndexOf(i, roster)
 	switch p := n.place; {
 	case at >= 0:
@@ -62,22 +62,22 @@ func (ms *Membership) removedLocked(i int, c *core.Client) bool {
 		case !n.position.left:
 			n.position.ends = never
 		case n.position.ends == never && n.position.kept == 0: // an operator has left it
-			n.position.ends = ms.clock.Now().Add(roster.Longest())
+			n.position.ends = st.clock.Now().Add(roster.Longest())
 		}
 		return false
 	}
-	if n.position.ends == never && n.position.kept == 0 && (ms.owns || i >= ms.listed) {
-		n.position.ends = ms.clock.Now().Add(roster.Longest())
+	if n.position.ends == never && n.position.kept == 0 && (st.owns || i >= st.listed) {
+		n.position.ends = st.clock.Now().Add(roster.Longest())
 	}
 	return true
 }
 
 // endingLocked returns the nodes whose positions become free now: it is time, and their master
 // was told, or never was a member.
-func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
-	now, roster := ms.clock.Now(), ms.reconciler.roster
-	for i := range ms.members {
-		n := &ms.members[i]
+func (st *state) endingLocked() (nodes quorum.NodeSet) {
+	now, roster := st.clock.Now(), st.belief.Roster
+	for i := range st.members {
+		n := &st.members[i]
 		if n.position.ends > now || n.position.kept > 0 { // also without a roster
 			continue
 		}
@@ -91,44 +91,44 @@ func (ms *Membership) endingLocked() (nodes quorum.NodeSet) {
 
 // freePositions ends the connections to masters that were removed, or not added. Only the
 // reconciler calls it.
-func (ms *Membership) freePositions() {
-	ms.mu.Lock()
-	ending := ms.endingLocked()
+func (rc *Reconciler) freePositions() {
+	rc.ms.mu.Lock()
+	ending := rc.ms.endingLocked()
 	for i := range ending.Nodes() {
-		of := ms.members[i].position.of
-		ms.members[i] = newMember()
-		ms.members[i].position = position{of: of, told: true, ends: never, since: ms.reconciler.roster.Version, reusable: never}
+		of := rc.ms.members[i].position.of
+		rc.ms.members[i] = newMember()
+		rc.ms.members[i].position = position{of: of, told: true, ends: never, since: rc.ms.belief.Roster.Version, reusable: never}
 	}
 	if !ending.Empty() {
-		ms.confirmation = nil // its answer is not awaited
+		rc.ms.confirmation = nil // its answer is not awaited
 	}
-	ms.endLocked(false) // they are asked no more
+	rc.ms.endLocked(false) // they are asked no more
 	for i := range ending.Nodes() {
-		_ = ms.Nodes()[i].Close() //nolint:errcheck // always nil
-		ms.mu.Lock()
-		ms.members[i].position.reusable = ms.clock.Now().Add(ms.longestLocked())
-		ms.mu.Unlock()
+		_ = rc.ms.Nodes()[i].Close() //nolint:errcheck // always nil
+		rc.ms.mu.Lock()
+		rc.ms.members[i].position.reusable = rc.ms.clock.Now().Add(rc.ms.longestLocked())
+		rc.ms.mu.Unlock()
 	}
 }
 
 // missingLocked returns the members that have no node, and the free positions that may be theirs.
 // Without discovery, that may be any of the list, by another name; but none is tried twice for one
 // version.
-func (ms *Membership) missingLocked() (peers []record.Peer, free []int) {
-	roster, nodes := ms.reconciler.roster, ms.Nodes()
+func (st *state) missingLocked() (peers []record.Peer, free []int) {
+	roster, nodes := st.belief.Roster, st.Nodes()
 	if roster == nil {
 		return nil, nil
 	}
-	for i, node := range nodes[:ms.listed] {
-		if n := &ms.members[i]; !n.seen && !n.free() && node.State() == pipeline.Connecting {
+	for i, node := range nodes[:st.listed] {
+		if n := &st.members[i]; !n.seen && !n.free() && node.State() == pipeline.Connecting {
 			return nil, nil // it may be one of them under another name
 		}
 	}
 	for _, p := range roster.Members {
-		has := slices.Contains(ms.undialable, p.Endpoint)
+		has := slices.Contains(st.undialable, p.Endpoint)
 		for i, node := range nodes {
-			n := &ms.members[i]
-			is := (n.id == p.ID || n.position.of == p.ID && n.place.MayBeOf(roster)) && !ms.isElsewhereLocked(i)
+			n := &st.members[i]
+			is := (n.id == p.ID || n.position.of == p.ID && n.place.MayBeOf(roster)) && !st.isElsewhereLocked(i)
 			has = has || !n.free() && (is || node.Endpoint() == p.Endpoint || node.Server() == p.Server())
 		}
 		if !has {
@@ -136,8 +136,8 @@ func (ms *Membership) missingLocked() (peers []record.Peer, free []int) {
 		}
 	}
 	for i, node := range nodes {
-		s := &ms.members[i].position
-		its := i < ms.listed && ms.dial == nil || slices.ContainsFunc(peers, func(p record.Peer) bool { return node.Server() == p.Server() })
+		s := &st.members[i].position
+		its := i < st.listed && st.dial == nil || slices.ContainsFunc(peers, func(p record.Peer) bool { return node.Server() == p.Server() })
 		if len(peers) > 0 && s.since != (record.Version{}) && s.since != roster.Version && s.reusable != never && its {
 			free = append(free, i)
 		}
@@ -147,24 +147,24 @@ func (ms *Membership) missingLocked() (peers []record.Peer, free []int) {
 
 // dialMissing connects to the members that have no node: at the endpoints of free positions that
 // may be theirs, otherwise at those by which they were added.
-func (ms *Membership) dialMissing() {
-	ms.mu.Lock()
-	peers, free := ms.missingLocked()
-	ms.mu.Unlock()
+func (rc *Reconciler) dialMissing() {
+	rc.ms.mu.Lock()
+	peers, free := rc.ms.missingLocked()
+	rc.ms.mu.Unlock()
 	for _, i := range free {
-		ms.addNode(ms.Nodes()[i].Again(), position{})
+		rc.ms.addNode(rc.ms.Nodes()[i].Again(), position{})
 	}
-	if len(free) > 0 || ms.dial == nil {
+	if len(free) > 0 || rc.ms.dial == nil {
 		return // the others are dialed when it is known which members these are
 	}
 	for _, p := range peers {
-		node, err := ms.dial(p.Listed())
-		if err == nil && ms.addNode(node, position{of: p.ID}) >= 0 {
+		node, err := rc.ms.dial(p.Listed())
+		if err == nil && rc.ms.addNode(node, position{of: p.ID}) >= 0 {
 			continue
 		}
-		ms.mu.Lock()
-		ms.undialable = append(ms.undialable, p.Endpoint)
-		ms.mu.Unlock()
+		rc.ms.mu.Lock()
+		rc.ms.undialable = append(rc.ms.undialable, p.Endpoint)
+		rc.ms.mu.Unlock()
 	}
 }
 
@@ -220,7 +220,7 @@ func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 	nodes[i], ms.members[i] = node, newMember()
 	ms.members[i].position = s
 	ms.nodes.Store(&nodes)
-	ms.decideLocked()
+	ms.setTimerLocked(ms.decideLocked())
 	ms.mu.Unlock()
 	ms.watch(i)
 	return i
@@ -230,13 +230,13 @@ func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 // behind the list, or a new one. In another master's position, no vote of that one may count as if
 // it were of this one: the last round that asked it, for a release, is over LongestTTL after its
 // connection ended.
-func (ms *Membership) positionForLocked(node *pipeline.Node) int {
-	for i, other := range ms.Nodes() {
-		s := &ms.members[i].position
+func (st *state) positionForLocked(node *pipeline.Node) int {
+	for i, other := range st.Nodes() {
+		s := &st.members[i].position
 		own := s.reusable != never && other.Endpoint() == node.Endpoint()
-		if s.since != (record.Version{}) && (own || i >= ms.listed && s.reusable <= ms.clock.Now()) {
+		if s.since != (record.Version{}) && (own || i >= st.listed && s.reusable <= st.clock.Now()) {
 			return i
 		}
 	}
-	return len(ms.members)
+	return len(st.members)
 }

@@ -13,30 +13,38 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// reconciler looks after the cluster: it finds out which masters are its members, and does what any
+// Reconciler looks after the cluster: it finds out which masters are its members, and does what any
 // client may do for it. It forms a new one, tells masters that are behind, lets those rejoin that
 // forgot, and finishes changes that were begun. It runs while something is left to do, which a
 // marker shows that does not name the roster that we count by.
 //
-// Its fields are guarded by the mutex of the Membership. It has one goroutine at most, which
-// running stands for; but operators go through the same steps on goroutines of their own, and so do
-// other processes. They need not know of one another: each step is a compare-and-set at each
-// master, so whoever is outrun changes nothing, and looks again.
-type reconciler struct {
-	roster   *record.Roster // by which votes count; nil while none is known
-	conflict error          // why none is: masters of two clusters
-	rival    string         // why none is yet: another cluster may count as well, or be meant
-	few      string         // or, of this cluster: no more masters of the list are known to be its than do not answer
-	byList   bool           // no roster can be known, as most masters forbid to read theirs: the list is the cluster
-	running  bool
-	stop     func()         // ends its run; nil before the first
-	pause    clock.Backoff  // between its runs
-	runs     int            // since a marker said something new
-	retryAt  clock.Instant  // when to run again; never if nothing is left to do
-	newer    clock.Instant  // since when a master was told more than a quorum; 0 if none is
-	missing  []string       // the list's masters without which no cluster can be formed
-	short    *record.Roster // the newest that a master was told, if it does not count
-	settled  record.Version // of the roster, once all of its members were told it (settleLocked)
+// It has nothing of its own: a pass keeps nothing for the next one, and what it learns it writes
+// into the state, under mu. Its requests are made while mu is free. One pass runs at most, on a
+// goroutine that pace.running stands for; but operators go through the same steps on goroutines of
+// their own, and so do other processes. They need not know of one another: each step is a
+// compare-and-set at each master, so whoever is outrun changes nothing, and looks again.
+type Reconciler struct {
+	ms *Membership
+}
+
+// belief is by what votes count, and what a pass of the reconciler noted about it. Reports change
+// it (learn), and an operator who forms a cluster anew. It is guarded by mu.
+type belief struct {
+	core.Belief
+	byList  bool           // no roster can be known, as most masters forbid to read theirs: the list is the cluster
+	newer   clock.Instant  // since when a master was told more than a quorum; 0 if none is
+	missing []string       // the list's masters without which no cluster can be formed
+	short   *record.Roster // the newest that a master was told, if it does not count
+	settled record.Version // of the roster, once all of its members were told it (settleLocked)
+}
+
+// pace is when the reconciler runs. It is guarded by mu.
+type pace struct {
+	running bool
+	stop    func()        // ends its run; nil before the first
+	pause   clock.Backoff // between its runs
+	count   int           // of runs since a marker said something new
+	retryAt clock.Instant // when to run again; never if nothing is left to do
 }
 
 // finishAfter is how long a proposer has for telling the members before others finish its change.
@@ -44,7 +52,7 @@ const finishAfter = 100 * time.Millisecond
 
 // reconcileLocked starts the reconciler if there is something to do.
 func (ms *Membership) reconcileLocked() {
-	k := &ms.reconciler
+	k := &ms.runs
 	if k.running || ms.stopped || ms.clock.Now() < k.retryAt && !ms.stirred && ms.endingLocked().Empty() {
 		return
 	}
@@ -53,50 +61,50 @@ func (ms *Membership) reconcileLocked() {
 		return
 	}
 	if ms.stirred {
-		k.pause, k.runs = clock.Backoff{Shortest: rereadMin, Longest: rereadMax}, 0
+		k.pause, k.count = clock.Backoff{Shortest: rereadMin, Longest: rereadMax}, 0
 	}
-	k.runs++
+	k.count++
 	k.running, k.retryAt, ms.stirred = true, never, false
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop
 	ms.work.Go(func() {
 		defer stop()
-		ms.reconcile(ctx)
+		ms.reconciler.reconcile(ctx)
 	})
 }
 
 // undecided reports whether the reconciler will know more in a moment: another client may be
 // forming the cluster, or telling its members.
-func (k *reconciler) undecided() bool { return k.running || k.retryAt != never && k.runs < quickReads }
+func (p *pace) undecided() bool { return p.running || p.retryAt != never && p.count < quickReads }
 
 // unsettledLocked reports whether the marker of a master that is not down names another version
 // than the roster, so that somebody has something to learn, or a member has no node, or a node that
 // is no member's may be closed, or masters of two clusters have kept us from granting anything.
-func (ms *Membership) unsettledLocked() bool {
-	k := &ms.reconciler
-	if ms.mode == Off {
+func (st *state) unsettledLocked() bool {
+	k := &st.belief
+	if st.mode == Off {
 		return false
 	}
-	nodes, c := ms.Nodes(), ms.clientLocked()
-	for i := range ms.members {
-		n := &ms.members[i]
+	nodes, c := st.Nodes(), st.clientLocked()
+	for i := range st.members {
+		n := &st.members[i]
 		switch {
-		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || ms.isNonMemberLocked(i, c):
+		case nodes[i].State() == pipeline.Down || n.duplicate >= 0 || n.phase == phaseUnseen || n.phase == phaseProofless || n.forbids || st.isNonMemberLocked(i, c):
 			continue
-		case k.roster != nil && n.place.MayBeOf(k.roster) && ms.lives.Doubt(n.marker, n.place) && c.IndexOf(i, k.roster) >= 0:
+		case k.Roster != nil && n.place.MayBeOf(k.Roster) && st.lives.Doubt(n.marker, n.place) && c.IndexOf(i, k.Roster) >= 0:
 			return true
 		case n.marker.State != record.MarkerActive:
 			continue
 		case !n.read && n.place.IsTold(): // it may have come back with a part of its keys
 			return true
 		}
-		if k.roster == nil || n.place.Cluster != k.roster.Cluster || n.place.Version != k.roster.Version || n.place.Joined != 0 ||
-			n.place.Lives != ms.lives.Of(k.roster, n.place.Member) {
+		if k.Roster == nil || n.place.Cluster != k.Roster.Cluster || n.place.Version != k.Roster.Version || n.place.Joined != 0 ||
+			n.place.Lives != st.lives.Of(k.Roster, n.place.Member) {
 			return true
 		}
 	}
-	peers, free := ms.missingLocked()
-	return k.conflict != nil || ms.settlesLocked() || len(free) > 0 || ms.dial != nil && len(peers) > 0 || !ms.endingLocked().Empty()
+	peers, free := st.missingLocked()
+	return k.Conflict != nil || st.settlesLocked() || len(free) > 0 || st.dial != nil && len(peers) > 0 || !st.endingLocked().Empty()
 }
 
 // reconcile is the reconciler's goroutine. It ends when ctx does: what it had begun, others finish
@@ -104,55 +112,55 @@ func (ms *Membership) unsettledLocked() bool {
 //
 // It is one pass: look at all masters, do what is to be done by that look, and end. Whether another
 // pass is due is decided from the markers as they are then, so a pass may leave things undone.
-func (ms *Membership) reconcile(ctx context.Context) {
-	reports := ms.survey(ctx, ms.learn)
+func (rc *Reconciler) reconcile(ctx context.Context) {
+	reports := rc.survey(ctx, rc.ms.learn)
 	if ctx.Err() != nil {
 		return
 	}
-	ms.mu.Lock()
-	k := &ms.reconciler
-	ms.concedeLocked(reports)
-	roster, idle := k.roster, k.byList || k.conflict != nil
-	c := ms.clientLocked()
+	rc.ms.mu.Lock()
+	rc.ms.believeLocked((*core.Client).Concede, reports)
+	roster, idle := rc.ms.belief.Roster, rc.ms.belief.byList || rc.ms.belief.Conflict != nil
+	c := rc.ms.clientLocked()
 	of := c.LookAfter(roster, reports)
-	k.short = c.Newest(reports, roster, false)
-	ms.mu.Unlock()
-	if !ms.looks {
-		reports = ms.letTornWait(reports, roster)
+	rc.ms.belief.short = c.Newest(reports, roster, false)
+	rc.ms.mu.Unlock()
+	if !rc.ms.looks {
+		reports = rc.letTornWait(reports, roster)
 	}
 	switch {
 	case idle:
-	case ms.looks && roster != nil:
-		ms.dialMissing()
-	case ms.looks:
-		ms.formable(reports, nil) // notes what is missing
+	case rc.ms.looks && roster != nil:
+		rc.dialMissing()
+	case rc.ms.looks:
+		rc.formable(reports, nil) // notes what is missing
 	case of == nil:
-		ms.form(ctx, reports, roster)
+		rc.form(ctx, reports, roster)
 	default:
-		ms.tend(ctx, of, reports)
+		rc.tend(ctx, of, reports)
 	}
-	ms.freePositions()
-	ms.mu.Lock()
+	rc.freePositions()
+	rc.ms.mu.Lock()
+	k := &rc.ms.runs
 	k.running = false
-	if ms.unsettledLocked() {
-		k.retryAt = ms.clock.Now().Add(k.pause.Next())
+	if rc.ms.unsettledLocked() {
+		k.retryAt = rc.ms.clock.Now().Add(k.pause.Next())
 	}
-	ms.endLocked(false)
+	rc.ms.endLocked(false)
 }
 
 // survey asks all masters what they know of their cluster: each server once, by the first of its
 // names, and none whose marker cannot be read. It passes on what they have said so far
 // with each answer: a master that does not answer holds up nobody who can go on without it.
-func (ms *Membership) survey(ctx context.Context, soFar func([]core.Report)) []core.Report {
-	ms.mu.Lock()
+func (rc *Reconciler) survey(ctx context.Context, soFar func([]core.Report)) []core.Report {
+	rc.ms.mu.Lock()
 	var asks []*inquiry
-	for i := range ms.members {
-		if n := &ms.members[i]; n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
+	for i := range rc.ms.members {
+		if n := &rc.ms.members[i]; n.duplicate < 0 && n.phase != phaseUnseen && n.phase != phaseProofless {
 			asks = append(asks, &inquiry{node: i, request: wire.Members("", "", wire.Entry{})})
 		}
 	}
-	ms.mu.Unlock()
-	return ms.ask(ctx, asks, soFar)
+	rc.ms.mu.Unlock()
+	return rc.ask(ctx, asks, soFar)
 }
 
 // inquiry is a request about a master's place in the cluster, or for a change of it. The goroutine
@@ -186,18 +194,18 @@ func (q *inquiry) Complete(_ int, reply any, err error) {
 // called with each. A master that does not answer holds up nothing for longer than what the others
 // said is acted on (core.Fresh). When ctx ends, those that have not answered are as if they
 // had not answered in time.
-func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]core.Report)) (reports []core.Report) {
+func (rc *Reconciler) ask(ctx context.Context, asks []*inquiry, soFar func([]core.Report)) (reports []core.Report) {
 	done := make(chan *inquiry, len(asks))
-	now := ms.clock.Now()
+	now := rc.ms.clock.Now()
 	until := now.Add(askTimeout)
-	nodes := ms.Nodes()
+	nodes := rc.ms.Nodes()
 	for _, q := range asks {
-		q.membership, q.asked, q.done = ms, now, done
+		q.membership, q.asked, q.done = rc.ms, now, done
 		q.request.Deadline, q.request.Sink = until, q
-		ms.mu.Lock()
-		q.connection = ms.members[q.node].identity.Connection // an answer on an earlier one is not of this server
-		ms.mu.Unlock()
-		ms.do(nodes[q.node], &q.request)
+		rc.ms.mu.Lock()
+		q.connection = rc.ms.members[q.node].identity.Connection // an answer on an earlier one is not of this server
+		rc.ms.mu.Unlock()
+		rc.ms.do(nodes[q.node], &q.request)
 	}
 	ended := ctx.Done()
 	for left := len(asks); left > 0; left-- {
@@ -211,14 +219,14 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]cor
 			}
 			q = <-done // now all have ended, or do in a moment
 		}
-		ms.mu.Lock()
-		if n, forbidden := &ms.members[q.node], wire.IsForbidden(q.err); forbidden || q.err == nil {
+		rc.ms.mu.Lock()
+		if n, forbidden := &rc.ms.members[q.node], wire.IsForbidden(q.err); forbidden || q.err == nil {
 			n.forbids, n.unread = forbidden, nil
 			n.read, n.torn = n.identity.Connection == q.connection, q.err == nil && q.report.IsTorn()
 		} else if ctx.Err() == nil {
 			n.unread = q.err
 		}
-		ms.mu.Unlock()
+		rc.ms.mu.Unlock()
 		if q.err != nil {
 			continue
 		}
@@ -230,18 +238,18 @@ func (ms *Membership) ask(ctx context.Context, asks []*inquiry, soFar func([]cor
 	if ctx.Err() != nil {
 		return reports
 	}
-	ms.mu.Lock()
-	ms.reconciler.byList = ms.cluster == "" && ms.reconciler.roster == nil && ms.forbiddenLocked() >= quorum.Need(ms.listed)
-	ms.mu.Unlock()
+	rc.ms.mu.Lock()
+	rc.ms.belief.byList = rc.ms.cluster == "" && rc.ms.belief.Roster == nil && rc.ms.members.forbidden(rc.ms.listed) >= quorum.Need(rc.ms.listed)
+	rc.ms.mu.Unlock()
 	slices.SortFunc(reports, func(a, b core.Report) int { return a.Node - b.Node })
 	return reports
 }
 
-// forbiddenLocked counts the masters of the list whose register the user may not use. One of them
+// forbidden counts the masters of the list whose register the user may not use. One of them
 // does not decide that the list is the cluster: the others may tell what the cluster is.
-func (ms *Membership) forbiddenLocked() (n int) {
-	for i := range ms.listed {
-		if ms.members[i].forbids {
+func (t table) forbidden(listed int) (n int) {
+	for i := range listed {
+		if t[i].forbids {
 			n++
 		}
 	}
@@ -250,13 +258,13 @@ func (ms *Membership) forbiddenLocked() (n int) {
 
 // apply makes changes, each unless its master says something else by now, and returns what the
 // masters say then. SoFar is that of ask.
-func (ms *Membership) apply(ctx context.Context, changes []core.Change, soFar func([]core.Report)) []core.Report {
+func (rc *Reconciler) apply(ctx context.Context, changes []core.Change, soFar func([]core.Report)) []core.Report {
 	asks := make([]*inquiry, len(changes))
 	for i := range changes {
 		c := &changes[i]
 		asks[i] = &inquiry{node: c.Of.Node, request: wire.Members(c.Of.Text, c.Of.Held, c.Entry())}
 	}
-	return ms.ask(ctx, asks, soFar)
+	return rc.ask(ctx, asks, soFar)
 }
 
 // heard takes what a marker says. One by which its server waits may be new although the server is
@@ -278,39 +286,30 @@ func (ms *Membership) heard(i int, text string, now int64) {
 // learn finds the newest version that counts: a majority of its members name it.
 func (ms *Membership) learn(reports []core.Report) {
 	ms.mu.Lock()
-	ms.learnLocked(reports)
+	ms.believeLocked((*core.Client).Learn, reports)
 	ms.settleLocked(reports)
 	ms.endLocked(false)
 }
 
-func (ms *Membership) learnLocked(reports []core.Report) {
-	ms.believeLocked((*core.Client).Learn, reports)
-}
-
-// concedeLocked ends a conflict that the reports of all masters no longer show.
-func (ms *Membership) concedeLocked(reports []core.Report) {
-	ms.believeLocked((*core.Client).Concede, reports)
-}
-
 // believeLocked takes what the reports make of what we believe.
-func (ms *Membership) believeLocked(step func(*core.Client, core.Belief, []core.Report) core.Belief, reports []core.Report) {
-	k := &ms.reconciler
-	b := step(ms.clientLocked(), core.Belief{Roster: k.roster, Conflict: k.conflict, Rival: k.rival, Few: k.few}, reports)
-	if b.Roster != k.roster {
-		ms.adoptLocked(b.Roster)
+func (st *state) believeLocked(step func(*core.Client, core.Belief, []core.Report) core.Belief, reports []core.Report) {
+	k := &st.belief
+	b := step(st.clientLocked(), k.Belief, reports)
+	if b.Roster != k.Roster {
+		st.adoptLocked(b.Roster)
 	}
-	k.conflict, k.rival, k.few = b.Conflict, b.Rival, b.Few
+	k.Belief = b
 }
 
 // adoptLocked makes votes count by a roster from now on. A master that was no member is judged
 // anew: it may be one of this roster.
-func (ms *Membership) adoptLocked(r *record.Roster) {
-	k := &ms.reconciler
-	another := k.roster != nil && k.roster.Cluster != r.Cluster
-	k.roster, k.conflict, k.newer = r, nil, 0
-	ms.stirred = true
-	for i := range ms.members {
-		n := &ms.members[i]
+func (st *state) adoptLocked(r *record.Roster) {
+	k := &st.belief
+	another := k.Roster != nil && k.Roster.Cluster != r.Cluster
+	k.Roster, k.Conflict, k.newer = r, nil, 0
+	st.stirred = true
+	for i := range st.members {
+		n := &st.members[i]
 		if n.nonMember, n.position.ends = "", never; another {
 			n.position.of = "" // from that one, nobody was removed
 		}
@@ -318,21 +317,21 @@ func (ms *Membership) adoptLocked(r *record.Roster) {
 }
 
 // tend does for each master what it needs (core.NeedOf).
-func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
+func (rc *Reconciler) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
 	care := core.Care{Roster: roster, Counts: core.NamedIn(reports, roster) >= roster.Need(), Reports: reports}
 	ahead := false
 	var before *record.Roster
 	for i := range reports {
 		r := &reports[i]
-		switch need, id := ms.needOf(r, care); need {
+		switch need, id := rc.needOf(r, care); need {
 		case core.Wait:
-			ms.letWait(r, ms.client().LetWait(r, roster, id))
+			rc.letWait(r, rc.ms.client().LetWait(r, roster, id))
 		case core.Rejoin:
-			ms.rejoin(ctx, r, roster, id, reports)
+			rc.rejoin(ctx, r, roster, id, reports)
 		case core.Show:
-			ms.apply(ctx, ms.client().Show(r, roster), nil)
+			rc.apply(ctx, rc.ms.client().Show(r, roster), nil)
 		case core.Tell:
-			ms.apply(ctx, []core.Change{core.Telling(r, roster, 0)}, nil)
+			rc.apply(ctx, []core.Change{core.Telling(r, roster, 0)}, nil)
 		case core.Ahead:
 			ahead = true
 		case core.Finish:
@@ -340,27 +339,27 @@ func (ms *Membership) tend(ctx context.Context, roster *record.Roster, reports [
 		case core.Nothing, core.Leave:
 		}
 	}
-	ms.dialMissing()
+	rc.dialMissing()
 	if before != nil {
-		ms.finish(ctx, before)
+		rc.finish(ctx, before)
 	}
-	if ahead && ms.finishes() {
-		ms.finish(ctx, roster)
+	if ahead && rc.finishes() {
+		rc.finish(ctx, roster)
 	}
 	if !ahead {
-		ms.mu.Lock()
-		ms.reconciler.newer = 0
-		ms.mu.Unlock()
+		rc.ms.mu.Lock()
+		rc.ms.belief.newer = 0
+		rc.ms.mu.Unlock()
 	}
 }
 
 // needOf returns what a master needs, and notes when there is nothing to do for one that is no
 // member. One that was found to be no member is judged anew.
-func (ms *Membership) needOf(r *core.Report, care core.Care) (need core.Need, id string) {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	care.Mine = ms.reconciler.roster == care.Roster
-	c, n := ms.clientLocked(), &ms.members[r.Node]
+func (rc *Reconciler) needOf(r *core.Report, care core.Care) (need core.Need, id string) {
+	rc.ms.mu.Lock()
+	defer rc.ms.mu.Unlock()
+	care.Mine = rc.ms.belief.Roster == care.Roster
+	c, n := rc.ms.clientLocked(), &rc.ms.members[r.Node]
 	need, id = c.NeedOf(r, care)
 	switch need {
 	case core.Leave:
@@ -375,17 +374,17 @@ func (ms *Membership) needOf(r *core.Report, care core.Care) (need core.Need, id
 // isNonMemberLocked reports whether there is nothing to do for a master, as was found by what it
 // says and by the member that it is without that. The latter changes when it turns out to answer at
 // another endpoint, too.
-func (ms *Membership) isNonMemberLocked(i int, c *core.Client) bool {
-	n, roster := &ms.members[i], ms.reconciler.roster
+func (st *state) isNonMemberLocked(i int, c *core.Client) bool {
+	n, roster := &st.members[i], st.belief.Roster
 	return n.nonMember == n.text && (n.text == "" || roster == nil || n.index == c.IndexOf(i, roster))
 }
 
 // finishes reports whether a change that is under way was left to its proposer for long enough. To
 // finish it earlier would be safe, and only take the promises from a proposer that is still there.
-func (ms *Membership) finishes() bool {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	k, now := &ms.reconciler, ms.clock.Now()
+func (rc *Reconciler) finishes() bool {
+	rc.ms.mu.Lock()
+	defer rc.ms.mu.Unlock()
+	k, now := &rc.ms.belief, rc.ms.clock.Now()
 	if k.newer == 0 {
 		k.newer = now
 	}
@@ -393,25 +392,25 @@ func (ms *Membership) finishes() bool {
 }
 
 // settleLocked finds out whether all members were told the roster.
-func (ms *Membership) settleLocked(reports []core.Report) {
-	k := &ms.reconciler
-	if r := k.roster; r != nil && k.settled != r.Version && ms.clientLocked().AllKnow(r, reports, ms.clock.Now()) {
+func (st *state) settleLocked(reports []core.Report) {
+	k := &st.belief
+	if r := k.Roster; r != nil && k.settled != r.Version && st.clientLocked().AllKnow(r, reports, st.clock.Now()) {
 		k.settled = r.Version
 	}
 }
 
 // settlesLocked reports whether the members should be asked, because each seems to have been told
 // the roster by now, and a longer MaxTTL waits for that.
-func (ms *Membership) settlesLocked() bool {
-	r := ms.reconciler.roster
-	if r == nil || ms.reconciler.settled == r.Version || r.MaxTTL <= r.Earlier {
+func (st *state) settlesLocked() bool {
+	r := st.belief.Roster
+	if r == nil || st.belief.settled == r.Version || r.MaxTTL <= r.Earlier {
 		return false
 	}
-	nodes := ms.Nodes()
+	nodes := st.Nodes()
 	for _, p := range r.Members {
 		told := false
-		for i := range ms.members {
-			at := ms.members[i].place
+		for i := range st.members {
+			at := st.members[i].place
 			told = told || at.Cluster == r.Cluster && at.Member == p.ID && at.Version == r.Version && nodes[i].State() != pipeline.Down
 		}
 		if !told {

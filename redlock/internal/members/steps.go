@@ -28,19 +28,19 @@ var (
 
 // choose has a version chosen after the present one, and returns it: what was begun if there is
 // something, and otherwise own, which may be nil.
-func (ms *Membership) choose(ctx context.Context, roster, own *record.Roster, reports []core.Report) (*record.Roster, error) {
-	b := ms.newBallot(reports)
-	given := ms.promises(ctx, roster, b, reports)
-	taught := ms.apply(ctx, ms.client().Teach(roster, b, given, reports), nil)
+func (rc *Reconciler) choose(ctx context.Context, roster, own *record.Roster, reports []core.Report) (*record.Roster, error) {
+	b := rc.newBallot(reports)
+	given := rc.promises(ctx, roster, b, reports)
+	taught := rc.apply(ctx, rc.ms.client().Teach(roster, b, given, reports), nil)
 	if slices.ContainsFunc(taught, func(r core.Report) bool { return r.Register.Promised == b.Number }) {
 		return nil, errOutrun // they take part under the next ballot
 	}
 	ch := core.Choice{Of: roster, Ballot: b}
-	value, asks := ms.client().Propose(ch, given, own)
+	value, asks := rc.ms.client().Propose(ch, given, own)
 	switch {
 	case len(given) < roster.Need():
 		return nil, errNoPromise
-	case value != nil && !ms.accept(ctx, ch, value, asks):
+	case value != nil && !rc.accept(ctx, ch, value, asks):
 		return nil, errOutrun
 	default:
 		return value, nil
@@ -48,23 +48,23 @@ func (ms *Membership) choose(ctx context.Context, roster, own *record.Roster, re
 }
 
 // newBallot returns a ballot that begins now.
-func (ms *Membership) newBallot(reports []core.Report) core.Ballot {
-	return core.NewBallot(reports, ms.LongestTTL(), ms.clock.Now())
+func (rc *Reconciler) newBallot(reports []core.Report) core.Ballot {
+	return core.NewBallot(reports, rc.ms.LongestTTL(), rc.ms.clock.Now())
 }
 
 // promises asks the members for their promise, and returns the reports of those that gave it.
-func (ms *Membership) promises(ctx context.Context, roster *record.Roster, b core.Ballot, reports []core.Report) (given []core.Report) {
-	answers := ms.apply(ctx, ms.client().AskPromises(roster, b, reports), nil)
-	return ms.client().Promised(roster, b, answers)
+func (rc *Reconciler) promises(ctx context.Context, roster *record.Roster, b core.Ballot, reports []core.Report) (given []core.Report) {
+	answers := rc.apply(ctx, rc.ms.client().AskPromises(roster, b, reports), nil)
+	return rc.ms.client().Promised(roster, b, answers)
 }
 
 // accept asks for a version to be accepted, and reports whether it was chosen.
-func (ms *Membership) accept(ctx context.Context, ch core.Choice, value *record.Roster, asks []core.Change) bool {
-	if ms.clock.Now() >= ch.Ballot.Over {
+func (rc *Reconciler) accept(ctx context.Context, ch core.Choice, value *record.Roster, asks []core.Change) bool {
+	if rc.ms.clock.Now() >= ch.Ballot.Over {
 		return false
 	}
-	answers := ms.apply(ctx, asks, nil)
-	return ms.client().IsChosen(ch, value, answers)
+	answers := rc.apply(ctx, asks, nil)
+	return rc.ms.client().IsChosen(ch, value, answers)
 }
 
 // finish completes a change that some members of a version were told, and others were not. Who was
@@ -73,90 +73,90 @@ func (ms *Membership) accept(ctx context.Context, ch core.Choice, value *record.
 // what they had accepted, and with those that were told a majority is enough. Nobody is told
 // before: if a majority forgot that it chose this version, and has chosen another one since, that
 // may count by now.
-func (ms *Membership) finish(ctx context.Context, before *record.Roster) {
-	reports := ms.survey(ctx, nil)
+func (rc *Reconciler) finish(ctx context.Context, before *record.Roster) {
+	reports := rc.survey(ctx, nil)
 	told, by := core.ToldNext(before, reports)
 	if told == nil {
 		return
 	}
-	b := ms.newBallot(reports)
-	given := ms.promises(ctx, before, b, reports)
-	given = append(given, ms.client().Unlearned(before, b, reports)...)
+	b := rc.newBallot(reports)
+	given := rc.promises(ctx, before, b, reports)
+	given = append(given, rc.ms.client().Unlearned(before, b, reports)...)
 	ch := core.Choice{Of: before, Ballot: b, Told: told, By: by}
-	value, asks := ms.client().Propose(ch, given, nil)
-	if value == nil || !ms.accept(ctx, ch, value, asks) {
+	value, asks := rc.ms.client().Propose(ch, given, nil)
+	if value == nil || !rc.accept(ctx, ch, value, asks) {
 		return
 	}
-	ms.mu.Lock()
-	if ms.reconciler.roster == before {
-		ms.adoptLocked(told) // its other members can be found now
+	rc.ms.mu.Lock()
+	if rc.ms.belief.Roster == before {
+		rc.ms.adoptLocked(told) // its other members can be found now
 	}
-	ms.mu.Unlock()
-	ms.tellAll(ctx, told)
+	rc.ms.mu.Unlock()
+	rc.tellAll(ctx, told)
 }
 
 // tellAll tells a chosen version to its members and to those that it has no more.
-func (ms *Membership) tellAll(ctx context.Context, roster *record.Roster) {
-	told := ms.apply(ctx, core.TellAll(roster, ms.survey(ctx, nil)), nil)
-	reports := append(told, ms.survey(ctx, nil)...)
+func (rc *Reconciler) tellAll(ctx context.Context, roster *record.Roster) {
+	told := rc.apply(ctx, core.TellAll(roster, rc.survey(ctx, nil)), nil)
+	reports := append(told, rc.survey(ctx, nil)...)
 	if ctx.Err() == nil {
-		ms.learn(reports)
+		rc.ms.learn(reports)
 	}
 }
 
 // form has masters form a cluster, if all of them can: those of the list, or of a roster that none
 // of its members remembers.
-func (ms *Membership) form(ctx context.Context, reports []core.Report, roster *record.Roster) {
-	began := ms.clock.Now()
-	f := ms.formable(reports, roster)
+func (rc *Reconciler) form(ctx context.Context, reports []core.Report, roster *record.Roster) {
+	began := rc.ms.clock.Now()
+	f := rc.formable(reports, roster)
 	if !f.May {
-		ms.apply(ctx, ms.client().SetBack(f.Of), nil)
+		rc.apply(ctx, rc.ms.client().SetBack(f.Of), nil)
 		return
 	}
-	maxTTL := ms.maxTTL
+	maxTTL := rc.ms.maxTTL
 	if roster != nil {
 		maxTTL = roster.MaxTTL
 	}
-	roster = record.NewCluster(maxTTL, ms.endpointsOf(f.Of))
-	joined := ms.join(ctx, f.Of[:1], roster)
+	roster = record.NewCluster(maxTTL, rc.endpointsOf(f.Of))
+	joined := rc.join(ctx, f.Of[:1], roster)
 	if len(joined) == 1 {
-		joined = append(joined, ms.join(ctx, f.Of[1:], roster)...)
+		joined = append(joined, rc.join(ctx, f.Of[1:], roster)...)
 	}
-	asks, all := core.TellFirst(joined, ms.clock.Now() <= began.Add(core.Joining(maxTTL)), roster)
-	soFar := ms.learn
+	asks, all := core.TellFirst(joined, rc.ms.clock.Now() <= began.Add(core.Joining(maxTTL)), roster)
+	soFar := rc.ms.learn
 	if !all {
 		soFar = nil
 	}
-	ms.apply(ctx, asks, soFar)
+	rc.apply(ctx, asks, soFar)
 }
 
 // formable returns what the masters would form, and notes what is missing.
-func (ms *Membership) formable(reports []core.Report, roster *record.Roster) core.Formation {
-	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	f := ms.clientLocked().Formable(reports, roster)
-	ms.reconciler.missing = f.Missing
+func (rc *Reconciler) formable(reports []core.Report, roster *record.Roster) core.Formation {
+	rc.ms.mu.Lock()
+	defer rc.ms.mu.Unlock()
+	f := rc.ms.clientLocked().Formable(reports, roster)
+	rc.ms.belief.missing = f.Missing
 	return f
 }
 
 // endpointsOf returns the endpoints of masters with the names that their certificates must have.
-func (ms *Membership) endpointsOf(reports []core.Report) (endpoints []string) {
+func (rc *Reconciler) endpointsOf(reports []core.Report) (endpoints []string) {
 	for i := range reports {
-		endpoints = append(endpoints, ms.Nodes()[reports[i].Node].Listed())
+		endpoints = append(endpoints, rc.ms.Nodes()[reports[i].Node].Listed())
 	}
 	return endpoints
 }
 
 // join has masters join a cluster, and returns the reports of those that did.
-func (ms *Membership) join(ctx context.Context, reports []core.Report, roster *record.Roster) []core.Report {
-	return core.Joined(ms.apply(ctx, ms.client().AskToJoin(reports, roster), nil), roster)
+func (rc *Reconciler) join(ctx context.Context, reports []core.Report, roster *record.Roster) []core.Report {
+	return core.Joined(rc.apply(ctx, rc.ms.client().AskToJoin(reports, roster), nil), roster)
 }
 
 // letWait has a master wait that may have forgotten locks.
-func (ms *Membership) letWait(r *core.Report, change wire.Swap) {
+func (rc *Reconciler) letWait(r *core.Report, change wire.Swap) {
 	request := wire.Memory(r.Text, change)
-	request.Deadline, request.Sink = ms.clock.Now().Add(askTimeout), ignored{ms}
-	ms.do(ms.Nodes()[r.Node], &request)
+	request.Deadline, request.Sink = rc.ms.clock.Now().Add(askTimeout), ignored{rc.ms}
+	rc.ms.do(rc.ms.Nodes()[r.Node], &request)
 }
 
 // ignored is for a request whose answer nobody needs: the next look at the marker shows it.
@@ -169,27 +169,27 @@ func (ignored) Complete(int, any, error) {}
 
 // letTornWait has the masters wait that have lost a part of their keys, and returns the reports of
 // the others.
-func (ms *Membership) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
-	c, longest := ms.client(), ms.LongestTTL()
+func (rc *Reconciler) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
+	c, longest := rc.ms.client(), rc.ms.LongestTTL()
 	if roster == nil {
 		roster = c.Newest(reports, nil, true)
 	}
 	return slices.DeleteFunc(reports, func(r core.Report) bool {
 		torn := r.IsTorn()
 		if torn {
-			ms.letWait(&r, c.LetTornWait(&r, roster, longest))
+			rc.letWait(&r, c.LetTornWait(&r, roster, longest))
 		}
 		return torn
 	})
 }
 
 // rejoin has a master vote again that forgot and has waited.
-func (ms *Membership) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
-	b := ms.newBallot(reports)
-	given := ms.promises(ctx, roster, b, reports)
-	asks := ms.client().LetRejoin(r, roster, id, b, given, reports)
+func (rc *Reconciler) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
+	b := rc.newBallot(reports)
+	given := rc.promises(ctx, roster, b, reports)
+	asks := rc.ms.client().LetRejoin(r, roster, id, b, given, reports)
 	// Nobody rejoins later by what the others said now: they may have been told more since.
-	if now := ms.clock.Now(); now < b.Over && now < core.FirstAsked(reports).Add(core.Fresh(roster.MaxTTL)) {
-		ms.apply(ctx, asks, nil)
+	if now := rc.ms.clock.Now(); now < b.Over && now < core.FirstAsked(reports).Add(core.Fresh(roster.MaxTTL)) {
+		rc.apply(ctx, asks, nil)
 	}
 }

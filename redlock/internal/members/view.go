@@ -11,32 +11,32 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// decideLocked determines whose votes count now, and sets the timer for when that changes.
+// decideLocked determines whose votes count now, and returns when that changes by time alone.
 //
 // The View is built anew each time, from all that is known, and never changes once it is stored.
 // Rounds load it for each tally, so whoever has lost the vote counts in none that comes after. It
 // is determined in the order in which one thing rests on another: which nodes are one server, then
 // who the members are, then who votes.
-func (ms *Membership) decideLocked() {
-	now := ms.clock.Now()
-	ms.findDuplicatesLocked()
-	ms.startConfirmationLocked()
-	allYoung := ms.allYoungLocked()
-	next := never
-	v := &View{markers: make([]string, len(ms.members)), hashes: make([]uint64, len(ms.members))}
-	ms.findMembersLocked(v)
-	for i := range ms.members {
-		n := &ms.members[i]
+func (st *state) decideLocked() (next clock.Instant) {
+	now := st.clock.Now()
+	st.members.findDuplicates()
+	st.startConfirmationLocked()
+	allYoung := st.members.allYoung()
+	next = never
+	v := &View{markers: make([]string, len(st.members)), hashes: make([]uint64, len(st.members))}
+	st.findMembersLocked(v)
+	for i := range st.members {
+		n := &st.members[i]
 		if next = min(next, n.retryAt); n.position.ends > now {
 			next = min(next, n.position.ends)
 		}
-		v.hashes[i] = Hash(ms.nameLocked(i))
+		v.hashes[i] = Hash(st.nameLocked(i))
 		switch {
 		case n.duplicate >= 0:
 			v.Duplicates.Add(i)
 		case v.NonMembers.Has(i):
 		case n.phase == phaseVoting:
-			if ms.countsLocked(i, v) {
+			if st.countsLocked(i, v) {
 				v.Voting.Add(i)
 				v.markers[i] = n.text
 			}
@@ -49,28 +49,28 @@ func (ms *Membership) decideLocked() {
 			next = min(next, n.until)
 		}
 	}
-	next = min(next, ms.reconciler.retryAt)
-	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), ms.reconciler.conflict
-	ms.view.Store(v)
-	ms.wakeLocked()
-	ms.setTimerLocked(now, next)
+	next = min(next, st.runs.retryAt)
+	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), st.belief.Conflict
+	st.view.Store(v)
+	st.wakeLocked()
+	return next
 }
 
 // findMembersLocked determines who the members are: those of the roster, or if there is none all
 // nodes of the list.
-func (ms *Membership) findMembersLocked(v *View) {
-	v.Roster = ms.reconciler.roster
-	if ms.provesNothingLocked() {
+func (st *state) findMembersLocked(v *View) {
+	v.Roster = st.belief.Roster
+	if st.members.provesNothing() {
 		v.Roster = nil
 	}
-	if v.maxTTL = ms.maxTTLLocked(v.Roster); v.Roster == nil {
-		v.members, v.size = quorum.All(ms.listed), ms.listed
+	if v.maxTTL = st.belief.longestOf(v.Roster); v.Roster == nil {
+		v.members, v.size = quorum.All(st.listed), st.listed
 		return
 	}
 	v.size = len(v.Roster.Members)
-	nodeOf, c := make(map[string]int, v.size), ms.clientLocked()
-	for i := range ms.members {
-		n := &ms.members[i]
+	nodeOf, c := make(map[string]int, v.size), st.clientLocked()
+	for i := range st.members {
+		n := &st.members[i]
 		if n.free() {
 			v.NonMembers.Add(i)
 			v.Free.Add(i)
@@ -83,7 +83,7 @@ func (ms *Membership) findMembersLocked(v *View) {
 			}
 		}
 		c.Nodes[i].ID = n.id
-		removed := ms.removedLocked(i, c)
+		removed := st.removedLocked(i, c)
 		switch other, taken := nodeOf[n.id]; {
 		case n.duplicate >= 0:
 		case n.id == "" || v.Roster.Index(n.id) < 0:
@@ -93,10 +93,10 @@ func (ms *Membership) findMembersLocked(v *View) {
 		case !taken:
 			v.members.Add(i)
 			nodeOf[n.id] = i
-		case ms.isToldLocked(n) && ms.isToldLocked(&ms.members[other]): // two say that they are it
+		case n.isTold(st.lives) && st.members[other].isTold(st.lives): // two say that they are it
 			v.members.Remove(other)
-		case ms.isToldLocked(&ms.members[other]):
-		case ms.isToldLocked(n), n.place.Cluster != "" && ms.members[other].place.Cluster == "": // the other one was it
+		case st.members[other].isTold(st.lives):
+		case n.isTold(st.lives), n.place.Cluster != "" && st.members[other].place.Cluster == "": // the other one was it
 			v.members.Remove(other)
 			v.members.Add(i)
 			nodeOf[n.id] = i
@@ -104,17 +104,17 @@ func (ms *Membership) findMembersLocked(v *View) {
 	}
 }
 
-// isToldLocked reports whether a node's marker says that it was told as a member, in a life that is
+// isTold reports whether the marker says that it was told as a member, in a life that is
 // not known to be over: then a copy of it says so, or an import.
-func (ms *Membership) isToldLocked(n *member) bool {
-	return n.place.IsTold() && !ms.lives.Over(n.marker, n.place)
+func (n *member) isTold(lives record.Lives) bool {
+	return n.place.IsTold() && !lives.Over(n.marker, n.place)
 }
 
-// provesNothingLocked reports whether the user may read no master's marker.
-func (ms *Membership) provesNothingLocked() bool {
+// provesNothing reports whether the user may read no master's marker.
+func (t table) provesNothing() bool {
 	any := false
-	for i := range ms.members {
-		switch ms.members[i].phase {
+	for i := range t {
+		switch t[i].phase {
 		case phaseProofless:
 			any = true
 		case phaseQuarantined, phaseVoting:
@@ -126,11 +126,11 @@ func (ms *Membership) provesNothingLocked() bool {
 }
 
 // nameLocked returns what stands for a node in the choice of coordinators.
-func (ms *Membership) nameLocked(i int) string {
-	if id := ms.members[i].id; ms.reconciler.roster != nil && id != "" {
+func (st *state) nameLocked(i int) string {
+	if id := st.members[i].id; st.belief.Roster != nil && id != "" {
 		return id
 	}
-	if nodes := ms.Nodes(); i < len(nodes) { // otherwise it is being added
+	if nodes := st.Nodes(); i < len(nodes) { // otherwise it is being added
 		return nodes[i].Endpoint()
 	}
 	return ""
@@ -142,7 +142,7 @@ func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	is := func(n member) bool { return n.id == id && n.duplicate < 0 }
-	if node = slices.IndexFunc(ms.members, func(n member) bool { return is(n) && ms.isToldLocked(&n) }); node < 0 {
+	if node = slices.IndexFunc(ms.members, func(n member) bool { return is(n) && n.isTold(ms.lives) }); node < 0 {
 		node = slices.IndexFunc(ms.members, is)
 	}
 	for i, n := range ms.Nodes() {
@@ -163,12 +163,12 @@ func (ms *Membership) Listed(node int) bool { return node < ms.listed }
 func (ms *Membership) List() []*pipeline.Node { return ms.Nodes()[:ms.listed] }
 
 // countsLocked reports whether the vote of a node that remembers counts.
-func (ms *Membership) countsLocked(i int, v *View) bool {
-	if ms.mode == Off || ms.reconciler.byList {
+func (st *state) countsLocked(i int, v *View) bool {
+	if st.mode == Off || st.belief.byList {
 		return true
 	}
-	n := &ms.members[i]
-	return v.Roster != nil && v.members.Has(i) && v.Roster.Counts(n.place) && !ms.lives.Over(n.marker, n.place)
+	n := &st.members[i]
+	return v.Roster != nil && v.members.Has(i) && v.Roster.Counts(n.place) && !st.lives.Over(n.marker, n.place)
 }
 
 // Need returns how many votes make a quorum.
@@ -202,19 +202,19 @@ func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) qu
 }
 
 // wakeLocked makes callers that wait for a quorum to vote check again.
-func (ms *Membership) wakeLocked() {
-	if ms.waiting != nil {
-		close(ms.waiting)
-		ms.waiting = nil
+func (st *state) wakeLocked() {
+	if st.waiting != nil {
+		close(st.waiting)
+		st.waiting = nil
 	}
 }
 
 // changedLocked returns a channel that is closed at the next change.
-func (ms *Membership) changedLocked() <-chan struct{} {
-	if ms.waiting == nil {
-		ms.waiting = make(chan struct{})
+func (st *state) changedLocked() <-chan struct{} {
+	if st.waiting == nil {
+		st.waiting = make(chan struct{})
 	}
-	return ms.waiting
+	return st.waiting
 }
 
 // Undecided returns a channel that is closed at the next change, if for some node it will be known
@@ -225,7 +225,7 @@ func (ms *Membership) Undecided() <-chan struct{} {
 	if ms.stopped {
 		return nil
 	}
-	if ms.reconciler.undecided() && ms.settlesLocked() {
+	if ms.runs.undecided() && ms.settlesLocked() {
 		return ms.changedLocked()
 	}
 	for i := range ms.members {
@@ -237,29 +237,31 @@ func (ms *Membership) Undecided() <-chan struct{} {
 }
 
 // undecidedLocked reports whether it will be known in a moment if the node votes.
-func (ms *Membership) undecidedLocked(i int, v *View) bool {
-	n := &ms.members[i]
+func (st *state) undecidedLocked(i int, v *View) bool {
+	n := &st.members[i]
 	switch {
 	case !n.seen:
-		return ms.Nodes()[i].State() == pipeline.Connecting
+		return st.Nodes()[i].State() == pipeline.Connecting
 	case n.phase == phaseVoting && n.duplicate < 0:
-		return ms.reconciler.undecided() && n.nonMember != n.text && !v.Voting.Has(i)
+		return st.runs.undecided() && n.nonMember != n.text && !v.Voting.Has(i)
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
-	case ms.confirmation != nil || n.asking != nil && n.err == nil || n.early || n.lost > ms.clock.Now():
+	case st.confirmation != nil || n.asking != nil && n.err == nil || n.early || n.lost > st.clock.Now():
 		return true
 	default: // others may be making it active
-		return ms.mode == Auto && n.marker.State == record.MarkerNew && n.reads < quickReads
+		return st.mode == Auto && n.marker.State == record.MarkerNew && n.reads < quickReads
 	}
 }
 
-func (ms *Membership) setTimerLocked(now, next clock.Instant) {
+// setTimerLocked has tick called at a time.
+func (ms *Membership) setTimerLocked(next clock.Instant) {
+	in := max(next.Sub(ms.clock.Now()), 0)
 	switch {
 	case next == never || ms.stopped:
 	case ms.timer == nil:
-		ms.timer = ms.clock.AfterFunc(max(next.Sub(now), 0), ms.tick)
+		ms.timer = ms.clock.AfterFunc(in, ms.tick)
 	default:
-		ms.timer.Reset(max(next.Sub(now), 0))
+		ms.timer.Reset(in)
 	}
 }
 
@@ -304,20 +306,20 @@ func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
 	for i := range ms.members {
 		n := &ms.members[i]
 		never := v.Roster != nil && n.duplicate < 0 && n.position.of == "" && !v.members.Has(i)
-		if n.restarted > epoch && !never && !ms.forgotWithTwinLocked(n) {
+		if n.restarted > epoch && !never && !ms.members.forgotWithTwin(n) {
 			nodes++
 		}
 	}
 	return nodes
 }
 
-// forgotWithTwinLocked reports whether what a node has forgotten is what the node has that is the
+// forgotWithTwin reports whether what a node has forgotten is what the node has that is the
 // same server, however much later the second of them noticed it.
-func (ms *Membership) forgotWithTwinLocked(n *member) bool {
+func (t table) forgotWithTwin(n *member) bool {
 	if n.duplicate < 0 {
 		return false
 	}
-	twin := &ms.members[n.duplicate]
+	twin := &t[n.duplicate]
 	return n.forgotten != "" && n.forgotten == twin.forgotten
 }
 
@@ -333,36 +335,36 @@ func Hash(text string) uint64 {
 // expelCopiesLocked takes the vote from two servers whose markers have the same incarnation,
 // although each marker names its own server: one has what the other held, and was trusted to have
 // come back with its own data. It is no longer possible to tell which one.
-func (ms *Membership) expelCopiesLocked() (forgot bool) {
-	for i := range ms.members {
+func (st *state) expelCopiesLocked() (forgot bool) {
+	for i := range st.members {
 		for k := range i {
-			a, b := &ms.members[i], &ms.members[k]
+			a, b := &st.members[i], &st.members[k]
 			if a.phase != phaseVoting || b.phase != phaseVoting || a.marker.Incarnation != b.marker.Incarnation ||
 				a.server.RunID == record.Unknown || b.server.RunID == record.Unknown || a.server.RunID == b.server.RunID {
 				continue
 			}
 			for _, j := range [...]int{i, k} {
-				n := &ms.members[j]
+				n := &st.members[j]
 				n.phase, n.reported = phaseQuarantined, n.known
-				ms.forgotLocked(n)
+				st.forgotLocked(n)
 				forgot = true
-				if ms.looks {
-					n.until = ms.clock.Now().Add(ms.quarantineLocked())
+				if st.looks {
+					n.until = st.clock.Now().Add(st.quarantineLocked())
 					continue
 				}
-				ms.sendLocked(j, n.server.Quarantine(record.WordLost, max(ms.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, ms.clientLocked().Claim(j, ms.reconciler.roster)), nil)
+				st.sendLocked(j, n.server.Quarantine(record.WordLost, max(st.quarantineLocked().Milliseconds(), n.marker.MaxTTL), n.marker, st.clientLocked().Claim(j, st.belief.Roster)), nil)
 			}
 		}
 	}
 	return forgot
 }
 
-// findDuplicatesLocked finds nodes that are the same server as an earlier one, by its run id, or if
+// findDuplicates finds nodes that are the same server as an earlier one, by its run id, or if
 // that is unknown by the incarnation of its marker.
-func (ms *Membership) findDuplicatesLocked() {
-	first := make(map[string]int, len(ms.members))
-	for i := range ms.members {
-		n := &ms.members[i]
+func (t table) findDuplicates() {
+	first := make(map[string]int, len(t))
+	for i := range t {
+		n := &t[i]
 		n.duplicate = -1
 		if !n.seen {
 			continue
@@ -387,13 +389,14 @@ func (ms *Membership) findDuplicatesLocked() {
 // A longer one than before is in force once all members were told it. Until then, one that forgets
 // such a lock could rejoin at the version before, by the word of another one that was told no
 // other, when it has waited for the shorter MaxTTL.
-func (ms *Membership) MaxTTL() time.Duration { return ms.View().maxTTL }
+func (v *View) MaxTTL() time.Duration { return v.maxTTL }
 
-func (ms *Membership) maxTTLLocked(r *record.Roster) time.Duration {
+// longestOf returns how long a lock may last that counts by a roster; nil for none.
+func (b *belief) longestOf(r *record.Roster) time.Duration {
 	switch {
 	case r == nil:
 		return time.Duration(math.MaxInt64)
-	case ms.reconciler.settled == r.Version:
+	case b.settled == r.Version:
 		return r.MaxTTL
 	default:
 		return min(r.MaxTTL, r.Earlier)

@@ -34,7 +34,7 @@ func (ms *Membership) whyLocked(i int) error {
 		return fmt.Errorf("%w: it was not added", ErrNotMember)
 	case n.free():
 		return fmt.Errorf("%w: it was removed", ErrNotMember)
-	case ms.reconciler.conflict != nil && n.phase == phaseVoting: // also of ours
+	case ms.belief.Conflict != nil && n.phase == phaseVoting: // also of ours
 		return ms.whyNoMemberLocked(i)
 	case ms.View().Voting.Has(i) || !n.seen:
 		return nil
@@ -58,7 +58,7 @@ func (ms *Membership) whyLocked(i int) error {
 		return fmt.Errorf("%w for another %v: its marker was written by users who may not use INFO, so it may have restarted unnoticed", pipeline.ErrQuarantined, n.left(now))
 	case n.marker.State == record.MarkerActive:
 		return fmt.Errorf("%w for another %v: a different server answers here, or it forgot unnoticed", pipeline.ErrQuarantined, n.left(now))
-	case n.marker.IsNew() && ms.reconciler.roster != nil && ms.clientLocked().IndexOf(i, ms.reconciler.roster) < 0:
+	case n.marker.IsNew() && ms.belief.Roster != nil && ms.clientLocked().IndexOf(i, ms.belief.Roster) < 0:
 		return fmt.Errorf("%w: it is new; `redlock members add` adds it", ErrNotMember)
 	case n.marker.IsNew():
 		return fmt.Errorf("%w%s", pipeline.ErrQuarantined, ms.whyNewLocked(n.left(now)))
@@ -170,46 +170,42 @@ var (
 	ErrOtherCluster = errors.New("redlock: member of another cluster")
 )
 
-// Conflict returns why no lock can be granted whatever the masters answer; nil if there is no such
-// reason.
-func (ms *Membership) Conflict() error { return ms.View().Conflict }
-
 // whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a
 // member of the roster.
 func (ms *Membership) whyNoMemberLocked(i int) error {
-	k, n := &ms.reconciler, &ms.members[i]
+	k, n := &ms.belief, &ms.members[i]
 	switch p := n.place; {
-	case k.conflict != nil:
-		return fmt.Errorf("%w: %w", ErrOtherCluster, k.conflict)
-	case k.roster == nil && ms.cluster != "" && p.Version != (record.Version{}) && p.Cluster != ms.cluster:
+	case k.Conflict != nil:
+		return fmt.Errorf("%w: %w", ErrOtherCluster, k.Conflict)
+	case k.Roster == nil && ms.cluster != "" && p.Version != (record.Version{}) && p.Cluster != ms.cluster:
 		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, ms.cluster)
-	case k.roster == nil && ms.cluster != "" && p.Version == (record.Version{}):
+	case k.Roster == nil && ms.cluster != "" && p.Version == (record.Version{}):
 		return fmt.Errorf("%w: no master of cluster %s remembers it (`redlock init --force` makes a new one)", ErrNotMember, ms.cluster)
 	case n.torn && ms.looks:
 		longest := ms.longestLocked()
 		return fmt.Errorf("%w; the next client that takes a lock lets it wait and come back: `redlock run --name doctor --ttl %v --max-ttl %v --wait %v -- true`",
 			pipeline.ErrTorn, longest, longest, 3*ms.quarantineLocked())
-	case k.roster == nil && n.unread != nil:
+	case k.Roster == nil && n.unread != nil:
 		return fmt.Errorf("%w: it was asked for the list of members, for %v: %w", pipeline.ErrQuarantined, askTimeout, n.unread)
-	case k.roster == nil && k.rival != "":
-		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.rival)
-	case k.roster == nil && p.Version != (record.Version{}) && p.Cluster == k.few:
+	case k.Roster == nil && k.Rival != "":
+		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.Rival)
+	case k.Roster == nil && p.Version != (record.Version{}) && p.Cluster == k.Few:
 		return fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.Cluster)
-	case k.roster == nil && p.Version != (record.Version{}):
+	case k.Roster == nil && p.Version != (record.Version{}):
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.Cluster, ms.unlistedLocked(p.Cluster))
-	case k.roster == nil && n.forbids:
+	case k.Roster == nil && n.forbids:
 		return fmt.Errorf("%w: the user may not read or write %s there, without which it becomes no member of a new cluster", pipeline.ErrQuarantined, pipeline.RegisterKey)
-	case k.roster == nil && k.short != nil && p.Cluster == "" && n.nonMember == n.text:
+	case k.Roster == nil && k.short != nil && p.Cluster == "" && n.nonMember == n.text:
 		return fmt.Errorf("%w: it is new, and the list also has a master of cluster %s: leave out those of one", pipeline.ErrQuarantined, k.short.Cluster)
-	case k.roster == nil && len(ms.awayLocked()) > 0:
+	case k.Roster == nil && len(ms.awayLocked()) > 0:
 		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(ms.awayLocked(), " and "))
-	case k.roster == nil && ms.looks:
+	case k.Roster == nil && ms.looks:
 		return fmt.Errorf("%w: it belongs to no cluster; the first client that takes a lock forms one", pipeline.ErrQuarantined)
-	case k.roster == nil:
+	case k.Roster == nil:
 		return fmt.Errorf("%w: a new cluster is being formed", pipeline.ErrQuarantined)
-	case p.Cluster != "" && p.Cluster != k.roster.Cluster:
-		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, k.roster.Cluster)
-	case k.roster.Index(p.Member) < 0:
+	case p.Cluster != "" && p.Cluster != k.Roster.Cluster:
+		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, k.Roster.Cluster)
+	case k.Roster.Index(p.Member) < 0:
 		return fmt.Errorf("%w: `redlock members add` adds it", ErrNotMember)
 	case ms.lives.Over(n.marker, p):
 		return fmt.Errorf("%w: it forgot, and its memory marker from before that was brought back", pipeline.ErrQuarantined)
@@ -222,11 +218,11 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 
 // awayLocked returns the masters of the list without which no cluster can be formed: as the
 // reconciler found it, or if it has not yet, those that are not there.
-func (ms *Membership) awayLocked() (missing []string) {
-	if len(ms.reconciler.missing) > 0 {
-		return ms.reconciler.missing
+func (st *state) awayLocked() (missing []string) {
+	if len(st.belief.missing) > 0 {
+		return st.belief.missing
 	}
-	for _, node := range ms.Nodes()[:ms.listed] {
+	for _, node := range st.Nodes()[:st.listed] {
 		if node.State() != pipeline.Up {
 			missing = append(missing, node.Endpoint())
 		}
@@ -236,7 +232,7 @@ func (ms *Membership) awayLocked() (missing []string) {
 
 // unlistedLocked names the members that are not in the list, as far as one of them tells.
 func (ms *Membership) unlistedLocked(cluster string) string {
-	short := ms.reconciler.short
+	short := ms.belief.short
 	if short == nil || short.Cluster != cluster {
 		return ""
 	}
