@@ -60,9 +60,8 @@ type Config struct {
 // and admission.go and reconciler.go for how it comes about.
 //
 // It is the door for rounds and Lockers, and takes what happens: connections, proofs, answers and
-// time. What is known is its state. What it asks of masters to keep a cluster going is the part of
-// its Reconciler. So whatever happens is one of these: it takes mu, changes the state, and ends
-// with endLocked.
+// time. What is known is its state; what it asks of masters to keep a cluster going is the part of
+// its Reconciler. Whatever happens takes mu, changes the state, and ends with endLocked.
 type Membership struct {
 	state
 	reconciler Reconciler
@@ -72,12 +71,12 @@ type Membership struct {
 	work   sync.WaitGroup // the reconciler, and calls that are being made; none begins once stopped is set
 }
 
-// state is what is known, and what follows from it. Its methods call no node and end no call: those
-// whose names end in Locked need mu, and the others may be called by anybody.
+// state is what is known, and what follows from it. Its methods send nothing and tell nobody. Those
+// whose names end in Locked need mu; the others may be called by anybody.
 type state struct {
-	mode     Mode // this and the next seven never change
-	maxTTL   time.Duration
-	cluster  string
+	// These never change.
+	mode     Mode
+	maxTTL   time.Duration // of a new cluster
 	looks    bool
 	clock    clock.Clock
 	dial     func(endpoint string) (*pipeline.Node, error)
@@ -85,7 +84,7 @@ type state struct {
 	owns     bool
 	observer *Observer
 
-	// These three are read by anybody, and written under mu.
+	// These three are read by anybody, and written under mu. What they point to never changes.
 	nodes atomic.Pointer[[]*pipeline.Node] // by position; never fewer
 	view  atomic.Pointer[View]             // never nil
 	epoch atomic.Uint64                    // how many times a server forgot
@@ -93,12 +92,13 @@ type state struct {
 	hurried atomic.Bool // health checks are frequent, because locks are held; written under mu
 
 	mu           sync.Mutex // guards the fields below; never held while a node is called
-	members      table
+	cluster      string     // the only one whose members vote; empty for any, also once an operator gave it up
+	members      table      // by position, as many as nodes
 	belief       belief
 	runs         pace
-	lives        record.Lives
+	lives        record.Lives  // only grows: a life that is over stays over
 	stirred      bool          // a marker has changed since the reconciler ran
-	undialable   []string      // endpoints of members
+	undialable   []string      // endpoints of members that cannot be dialed: they are not tried again
 	confirmation *confirmation // the second read of a new cluster; nil while there is none
 	outbox       []*admission  // to be sent when mu is free
 	waiting      chan struct{} // closed at the next change; nil while not awaited

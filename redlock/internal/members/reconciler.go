@@ -316,59 +316,50 @@ func (st *state) adoptLocked(r *record.Roster) {
 	}
 }
 
-// tend does for each master what it needs (core.NeedOf).
+// tend does what there is to do for a version. Who rejoins comes first: that takes promises of
+// members as they were when they were asked, and a vote comes of it.
 func (rc *Reconciler) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
-	care := core.Care{Roster: roster, Counts: core.NamedIn(reports, roster) >= roster.Need(), Reports: reports}
-	ahead := false
-	var before *record.Roster
-	for i := range reports {
-		r := &reports[i]
-		switch need, id := rc.needOf(r, care); need {
-		case core.Wait:
-			rc.letWait(r, rc.ms.client().LetWait(r, roster, id))
-		case core.Rejoin:
-			rc.rejoin(ctx, r, roster, id, reports)
-		case core.Show:
-			rc.apply(ctx, rc.ms.client().Show(r, roster), nil)
-		case core.Tell:
-			rc.apply(ctx, []core.Change{core.Telling(r, roster, 0)}, nil)
-		case core.Ahead:
-			ahead = true
-		case core.Finish:
-			before = r.Told()
-		case core.Nothing, core.Leave:
-		}
+	todo := rc.todo(roster, reports)
+	for _, w := range todo.Waits {
+		rc.letWait(w.Of, w.Swap)
+	}
+	for _, r := range todo.Rejoins {
+		rc.rejoin(ctx, r)
+	}
+	if len(todo.Changes) > 0 {
+		rc.apply(ctx, todo.Changes, nil)
 	}
 	rc.dialMissing()
-	if before != nil {
-		rc.finish(ctx, before)
+	if todo.Finish != nil {
+		rc.finish(ctx, todo.Finish)
 	}
-	if ahead && rc.finishes() {
+	if todo.Ahead && rc.finishes() {
 		rc.finish(ctx, roster)
-	}
-	if !ahead {
-		rc.ms.mu.Lock()
-		rc.ms.belief.newer = 0
-		rc.ms.mu.Unlock()
 	}
 }
 
-// needOf returns what a master needs, and notes when there is nothing to do for one that is no
-// member. One that was found to be no member is judged anew.
-func (rc *Reconciler) needOf(r *core.Report, care core.Care) (need core.Need, id string) {
-	rc.ms.mu.Lock()
-	defer rc.ms.mu.Unlock()
-	care.Mine = rc.ms.belief.Roster == care.Roster
-	c, n := rc.ms.clientLocked(), &rc.ms.members[r.Node]
-	need, id = c.NeedOf(r, care)
-	switch need {
-	case core.Leave:
-		n.nonMember, n.index = r.Text, c.IndexOf(r.Node, care.Roster)
-	case core.Wait, core.Rejoin:
-		n.nonMember = ""
-	case core.Nothing, core.Show, core.Tell, core.Ahead, core.Finish:
+// todo returns what there is to do for a version, and notes for which masters there is nothing. One
+// that was found to be no member is judged anew.
+func (rc *Reconciler) todo(roster *record.Roster, reports []core.Report) core.Todo {
+	ms := rc.ms
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	care := core.Care{
+		Roster: roster, Counts: core.NamedIn(reports, roster) >= roster.Need(), Mine: ms.belief.Roster == roster, Reports: reports,
 	}
-	return need, id
+	c := ms.clientLocked()
+	todo := c.Todo(care)
+	for _, r := range todo.Left {
+		n := &ms.members[r.Node]
+		n.nonMember, n.index = r.Text, c.IndexOf(r.Node, roster)
+	}
+	for _, r := range todo.Members {
+		ms.members[r.Node].nonMember = ""
+	}
+	if !todo.Ahead {
+		ms.belief.newer = 0
+	}
+	return todo
 }
 
 // isNonMemberLocked reports whether there is nothing to do for a master, as was found by what it

@@ -184,12 +184,12 @@ func (rc *Reconciler) letTornWait(reports []core.Report, roster *record.Roster) 
 }
 
 // rejoin has a master vote again that forgot and has waited.
-func (rc *Reconciler) rejoin(ctx context.Context, r *core.Report, roster *record.Roster, id string, reports []core.Report) {
-	b := rc.newBallot(reports)
-	given := rc.promises(ctx, roster, b, reports)
-	asks := rc.ms.client().LetRejoin(r, roster, id, b, given, reports)
+func (rc *Reconciler) rejoin(ctx context.Context, r core.Rejoining) {
+	b := rc.newBallot(r.Reports)
+	given := rc.promises(ctx, r.Roster, b, r.Reports)
+	asks := rc.ms.client().LetRejoin(r, b, given)
 	// Nobody rejoins later by what the others said now: they may have been told more since.
-	if now := rc.ms.clock.Now(); now < b.Over && now < core.FirstAsked(reports).Add(core.Fresh(roster.MaxTTL)) {
+	if now := rc.ms.clock.Now(); now < b.Over && now < core.FirstAsked(r.Reports).Add(core.Fresh(r.Roster.MaxTTL)) {
 		rc.apply(ctx, asks, nil)
 	}
 }

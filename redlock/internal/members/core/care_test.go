@@ -158,7 +158,7 @@ func (s *scene) rejoin(words []string) {
 	b := NewBallot(seen, time.Minute, 0)
 	given := s.client.Promised(roster, b, s.apply(s.client.AskPromises(roster, b, seen), words[3]))
 	got := "no"
-	for _, r := range s.apply(s.client.LetRejoin(s.report(words[1]), roster, words[1], b, given, seen), words[1]) {
+	for _, r := range s.apply(s.client.LetRejoin(Rejoining{s.report(words[1]), words[1], roster, seen}, b, given), words[1]) {
 		got = map[bool]string{false: "it votes", true: "it votes, unlearned"}[r.Register.Unlearned]
 		if r.Register.Accepted != nil {
 			got += ", and has accepted " + s.versionName(r.Register.Accepted)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Need is what a master needs of a client that looks after a version.
@@ -25,6 +26,60 @@ type Care struct {
 	Counts  bool // a majority of its members names it
 	Mine    bool // the client counts votes by it
 	Reports []Report
+}
+
+// Todo is what there is to do for a version. All of it follows from one look, and no master does
+// anything if it says something else by now: so the parts may be done in any order, at once, or not
+// at all, and by several clients.
+type Todo struct {
+	Waits   []Waiting      // masters that must wait from now on
+	Rejoins []Rejoining    // masters that may vote again, once others promise
+	Changes []Change       // what others are told or shown
+	Finish  *record.Roster // the version before, if the change after it may not be complete
+	Ahead   bool           // a master was told a later version: the change after this one may not be complete
+	Left    []*Report      // masters for which there is nothing to do, while they say this
+	Members []*Report      // masters that are members, whatever was found before
+}
+
+// Waiting is a master that must wait, and the marker by which it does.
+type Waiting struct {
+	Of   *Report
+	Swap wire.Swap
+}
+
+// Rejoining is a master that forgot and has waited, and by whose word it votes again.
+type Rejoining struct {
+	Of      *Report
+	Member  string
+	Roster  *record.Roster
+	Reports []Report
+}
+
+// Todo returns what there is to do for a version that a client looks after.
+func (c *Client) Todo(of Care) (t Todo) {
+	for i := range of.Reports {
+		r := &of.Reports[i]
+		switch need, id := c.NeedOf(r, of); need {
+		case Wait:
+			t.Waits = append(t.Waits, Waiting{r, c.LetWait(r, of.Roster, id)})
+			t.Members = append(t.Members, r)
+		case Rejoin:
+			t.Rejoins = append(t.Rejoins, Rejoining{r, id, of.Roster, of.Reports})
+			t.Members = append(t.Members, r)
+		case Show:
+			t.Changes = append(t.Changes, c.Show(r, of.Roster)...)
+		case Tell:
+			t.Changes = append(t.Changes, Telling(r, of.Roster, 0))
+		case Finish:
+			t.Finish = r.Told()
+		case Ahead:
+			t.Ahead = true
+		case Leave:
+			t.Left = append(t.Left, r)
+		case Nothing:
+		}
+	}
+	return t
 }
 
 // NeedOf returns what a master needs so that it votes by a version, if it may, and the member that

@@ -58,18 +58,19 @@ func waits(m record.Marker, maxTTL int64) wire.Swap {
 // LetRejoin has a master vote again that forgot and has waited, as the member that it was. One
 // other that remembers the list is enough for that: without one, there is no change. In the choice
 // of the next version it takes part if it can learn what it may have accepted (Learns).
-func (c *Client) LetRejoin(r *Report, roster *record.Roster, id string, b Ballot, given, reports []Report) (asks []Change) {
-	if len(given) == 0 && !c.Remembered(roster, reports) {
+func (c *Client) LetRejoin(who Rejoining, b Ballot, given []Report) (asks []Change) {
+	r, roster := who.Of, who.Roster
+	if len(given) == 0 && !c.Remembered(roster, who.Reports) {
 		return nil
 	}
 	register := record.Register{Told: roster}
-	if c.Learns(roster, given, reports) {
+	if c.Learns(roster, given, who.Reports) {
 		register.Promised, register.Until = b.Number, r.Now+b.Life
 		register.Ballot, register.Accepted = Found(given)
 	} else {
 		register.Unlearned = true
 	}
-	m, p := r.Marker, record.Place{Cluster: roster.Cluster, Member: id, Version: roster.Version, Life: r.Place.Life}
+	m, p := r.Marker, record.Place{Cluster: roster.Cluster, Member: who.Member, Version: roster.Version, Life: r.Place.Life}
 	m.MaxTTL = Quarantine(roster.Longest()).Milliseconds()
 	return []Change{{Of: *r, Marker: m.At(p), Register: &register, Anew: true, Latest: r.Now + b.Life}}
 }

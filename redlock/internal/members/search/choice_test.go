@@ -293,10 +293,8 @@ func (x *explorer) rejoins(w *world, all []core.Report, o int, visit visitor) {
 			x.visitCounting(&next, e, visit)
 		}
 	}
-	for i := range all {
-		if need, id := c.NeedOf(&all[i], care); need == core.Rejoin {
-			step(c.LetRejoin(&all[i], care.Roster, id, x.ballot(one), given, all), Rejoins)
-		}
+	for _, r := range c.Todo(care).Rejoins {
+		step(c.LetRejoin(r, x.ballot(one), given), Rejoins)
 	}
 	step(c.Teach(care.Roster, x.ballot(one), given, all), Learns)
 }

@@ -95,18 +95,15 @@ func (x *explorer) votes(w *world, c int, t text, visit visitor) {
 // tends is what a client does that looks after a version: it tells it to masters, and has those
 // wait whose life is over. How a master rejoins that has waited is in choice_test.go.
 func (x *explorer) tends(w *world, all []core.Report, t text, visit visitor) {
-	care := x.care(all, t)
-	c := x.client(x.told(w))
-	for i := range w.masters {
-		r := &all[i]
-		switch need, id := c.NeedOf(r, care); need {
-		case core.Tell:
-			x.tell(w, core.Telling(r, care.Roster, 0), proof.Event{Kind: IsTold, Client: proof.Nobody, Node: i, Number: t.number()}, visit)
-		case core.Wait:
-			if next := *w; x.forget(&next, i, c.LetWait(r, care.Roster, id)) {
-				visit(&next, proof.Event{Kind: FindsOut, Client: proof.Nobody, Node: i})
-			}
-		case core.Nothing, core.Rejoin, core.Show, core.Ahead, core.Finish, core.Leave:
+	todo := x.client(x.told(w)).Todo(x.care(all, t))
+	for _, change := range todo.Changes {
+		if change.Register != nil { // what is shown is in lives_test.go
+			x.tell(w, change, proof.Event{Kind: IsTold, Client: proof.Nobody, Node: change.Of.Node, Number: t.number()}, visit)
+		}
+	}
+	for _, wait := range todo.Waits {
+		if next := *w; x.forget(&next, wait.Of.Node, wait.Swap) {
+			visit(&next, proof.Event{Kind: FindsOut, Client: proof.Nobody, Node: wait.Of.Node})
 		}
 	}
 }
