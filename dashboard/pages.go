@@ -309,20 +309,22 @@ func (h *Handler) fillLocks(s *snapshot, q url.Values, p *page) {
 		next.Page++
 		content.Next = next.link()
 	}
-	states, waiting := s.counts()
+	states, waiting, _ := s.counts()
 	content.Count = survey.CountText(states, waiting, s.listing.Complete)
 	p.Content = content
 	p.listingNotes(s)
 }
 
-// counts counts the locks by their states, and those who wait.
-func (s *snapshot) counts() (states map[string]int, waiting int) {
+// counts counts the locks by their states, and those who wait, and says for how long the oldest
+// has been held.
+func (s *snapshot) counts() (states map[string]int, waiting int, oldest time.Duration) {
 	states = map[string]int{}
 	for _, e := range s.locks {
 		states[e.Words.State]++
 		waiting += e.Waiting()
+		oldest = max(oldest, time.Duration(e.Held)*time.Millisecond)
 	}
-	return states, waiting
+	return states, waiting, oldest
 }
 
 // listingNotes says what may be missing from a list of locks, and how old it is.

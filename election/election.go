@@ -62,7 +62,7 @@ func New(locker *redlock.Locker, name string, opts ...Option) (*Election, error)
 	case locker == nil:
 		return nil, invalid("locker is nil")
 	}
-	lock := append(cfg.lock, redlock.WithFencing(), redlock.WithOwner(cfg.id))
+	lock := append(cfg.lock, redlock.WithFencing(), redlock.WithOwner(cfg.id), door.Office.(redlock.LockOption))
 	// With a context that has ended, the Locker checks its arguments and sends nothing.
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

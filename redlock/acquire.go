@@ -69,7 +69,7 @@ func (c *call) asked() string { return cmp.Or(c.first, c.name[0]) }
 func (c *call) newLock() *Lock {
 	l := c.locker
 	lock := &Lock{
-		locker: l, kind: c.kind.fresh(), renews: !c.withoutRenewal, guards: c.guards, fenced: c.fencing, part: c.part,
+		locker: l, kind: c.kind.fresh(), renews: !c.withoutRenewal, guards: c.guards, fenced: c.fencing, office: c.office, part: c.part,
 		ttl: c.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(c.ttl), heldUntil: schedule.Never,
 		minHold: uint32(ceilMillis(c.minHold).Milliseconds()),
 	}

@@ -64,7 +64,7 @@ func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption
 // awaitAny waits for all names, each with a value of its own. The first wait that is granted a lock
 // takes it, and ends the others, which undo what they have as always.
 func (l *Locker) awaitAny(ctx context.Context, c *call, since clock.Instant) (got *Lock, err error) {
-	ctx, over := l.waiting(ctx, c.name[0])
+	ctx, over := l.waiting(ctx, c, since)
 	defer func() { over(err) }()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()

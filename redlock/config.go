@@ -43,6 +43,7 @@ type lockConfig struct {
 	fencing     bool
 	owner       string
 	named       bool // by WithOwner
+	office      bool // see door.Office
 
 	withoutRenewal bool
 	maxHold        time.Duration // 0: no limit

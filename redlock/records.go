@@ -31,6 +31,10 @@ func init() {
 			Leases: door.Leases{Life: l.config.lifeOf, Detach: l.detach, Extend: l.extendValue, Release: l.releaseValue},
 		}
 	}
+	door.Office = lockOption(func(c *lockConfig) error {
+		c.office = true
+		return nil
+	})
 	door.OnlyLooks = lockerOption(func(c *config) error {
 		c.looks, c.quarantine = true, QuarantineStrict
 		return nil

@@ -121,18 +121,25 @@ func (c *call) Waits(ctx context.Context, since clock.Instant) (context.Context,
 		return ctx, func(_ wait.Attempt, err error) { span.end(told(err)) }
 	}
 	c.waited, c.since = true, since
-	ctx, over := c.locker.waiting(ctx, c.name[0])
+	ctx, over := c.locker.waiting(ctx, c, since)
 	return ctx, func(_ wait.Attempt, err error) { over(told(err)) }
 }
 
-// waiting counts a call that has to wait, and tells of it. Over is told how that ended.
-func (l *Locker) waiting(ctx context.Context, name string) (_ context.Context, over func(error)) {
+// waiting counts a call that has to wait, and has since then, and tells of it. Over is told how
+// that ended.
+func (l *Locker) waiting(ctx context.Context, c *call, since clock.Instant) (_ context.Context, over func(error)) {
+	name := c.name[0]
 	ctx, span := l.trace(ctx, OperationWait, name)
 	counts := &l.waiters.Counts
 	counts.Waits.Add(1)
 	counts.Waiting.Add(1)
+	end := func() {}
+	if !c.office {
+		end = counts.Begun.Add(since)
+	}
 	l.events.waiting(name)
 	return ctx, func(err error) {
+		end()
 		counts.Waiting.Add(-1)
 		span.end(err)
 	}

@@ -10,7 +10,9 @@ import (
 
 var lockerFigures = []figure[redlock.Stats]{
 	{form{sum, "redquorum.locks.held", "{lock}", "Locks held now."}, func(s *redlock.Stats) float64 { return float64(s.Held) }},
+	{form{gauge, "redquorum.oldest.hold", "s", "Age of the oldest hold, but for elections."}, func(s *redlock.Stats) float64 { return s.OldestHold.Seconds() }},
 	{form{sum, "redquorum.callers.waiting", "{call}", "Calls that wait for a lock now."}, func(s *redlock.Stats) float64 { return float64(s.Waiting) }},
+	{form{gauge, "redquorum.oldest.wait", "s", "Age of the oldest wait, but for elections."}, func(s *redlock.Stats) float64 { return s.OldestWait.Seconds() }},
 	{form{gauge, "redquorum.quorum.nodes", "{node}", "Nodes that make a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Quorum) }},
 	{form{gauge, "redquorum.cluster.members", "{node}", "Masters of which a majority is a quorum."}, func(s *redlock.Stats) float64 { return float64(s.Members) }},
 	{form{gauge, "redquorum.cluster.version", "", "Version of the list of members; 0 while none is known."}, func(s *redlock.Stats) float64 { return float64(s.Version) }},

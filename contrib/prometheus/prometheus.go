@@ -27,7 +27,9 @@ type collector struct{ locker *redlock.Locker }
 // lockerMetrics are the figures of the Locker.
 var lockerMetrics = []metric[redlock.Stats]{
 	gauge("locks_held", "Locks held now.", func(s redlock.Stats) float64 { return float64(s.Held) }),
+	gauge("oldest_hold_seconds", "Age of the oldest hold, but for elections.", func(s redlock.Stats) float64 { return s.OldestHold.Seconds() }),
 	gauge("callers_waiting", "Calls that wait for a lock now.", func(s redlock.Stats) float64 { return float64(s.Waiting) }),
+	gauge("oldest_wait_seconds", "Age of the oldest wait, but for elections.", func(s redlock.Stats) float64 { return s.OldestWait.Seconds() }),
 	gauge("quorum_nodes", "Nodes that make a quorum.", func(s redlock.Stats) float64 { return float64(s.Quorum) }),
 	gauge("cluster_members", "Masters of which a majority is a quorum.", func(s redlock.Stats) float64 { return float64(s.Members) }),
 	gauge("cluster_version", "Version of the list of members; 0 while none is known.", func(s redlock.Stats) float64 { return float64(s.Version) }),

@@ -20,6 +20,10 @@ var Of func(locker any) Door
 // vote, and neither forms a cluster nor finishes changes.
 var OnlyLooks any
 
+// Office is a redlock.LockOption: the lock is held for as long as its program runs, and others wait
+// for as long. Neither counts among what may be stuck (redlock.Stats.OldestHold, OldestWait).
+var Office any
+
 // Door leads into one Locker. Its functions may be called from any goroutine. Their errors are
 // those of a round (a *redlock.QuorumError), and redlock.ErrClosed.
 type Door struct {

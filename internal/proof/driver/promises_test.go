@@ -98,7 +98,7 @@ var promises = []said{
 	{"docs/safety.md", "A holder is told when a quorum has forgotten its lock: with its next round, or within a second if nothing is sent", "the holder of a forgotten lock is told"},
 
 	// redlock: hooks and statistics
-	{"redlock.Hooks", "For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of times, and finally Lost or Released.", "the order of hooks"},
+	{"redlock.Hooks", "For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of times, or Unrenewed, and finally Lost or Released.", "the order of hooks"},
 	{"redlock.Hooks", "finally Lost or Released", "every lock ends once"},
 	{"redlock.Hooks", "Refused is called for each round that asked all nodes and did not get the lock", "hooks and statistics: Refused"},
 	{"redlock.Hooks", "err as TryLock returns it", "Refused tells why"},

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/redquorum/redquorum/clock"
@@ -200,7 +201,7 @@ func (b *Batch) tell(decided []decision) {
 }
 
 // errUnanswered is what there is to say of a node whose time to answer is not over.
-var errUnanswered = &pipeline.CallError{Fate: pipeline.Unknown, Err: pipeline.ErrTimeout}
+var errUnanswered = &pipeline.CallError{Fate: pipeline.Unknown, Err: errors.New("no answer so far")}
 
 // Outcome returns the verdict on one lock and the votes, as they were when they decided that it was
 // not won, otherwise so far. Errs has what there is to say of each node that has not answered as it

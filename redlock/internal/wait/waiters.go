@@ -10,8 +10,10 @@
 package wait
 
 import (
+	"container/list"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +54,36 @@ type Members interface {
 type Counts struct {
 	Waits, Woken, Polls atomic.Uint64
 	Waiting             atomic.Int64
+	Begun               Begun // of those that wait now
+}
+
+// Begun has the beginnings of what is under way.
+type Begun struct {
+	mu  sync.Mutex
+	all list.List // of clock.Instant, in the order in which they were added
+}
+
+// Add adds a beginning. The function that it returns is to be called at the end, once.
+func (b *Begun) Add(at clock.Instant) (end func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.all.PushBack(at)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.all.Remove(one)
+	}
+}
+
+// Oldest returns for how long what began first is under way; 0 if nothing is.
+func (b *Begun) Oldest(now clock.Instant) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := now // what was added later may have begun a moment earlier
+	for one := b.all.Front(); one != nil; one = one.Next() {
+		first = min(first, one.Value.(clock.Instant))
+	}
+	return now.Sub(first)
 }
 
 // NewWaiters returns those who wait at some nodes. Channel is the prefix of the channel that wakes
