@@ -27,7 +27,7 @@ const fuzzed = "140x FuzzGuard=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x
 
 // sizes says how much each step looks at.
 type sizes struct {
-	models, driver, changes, chaos, fuzz, seeded string
+	models, driver, changes, chaos, doors, fuzz, seeded string
 
 	soak []string // the environment of full sizes
 }
@@ -35,11 +35,11 @@ type sizes struct {
 var (
 	ci = sizes{
 		models: "REDQUORUM_SEARCH=1", driver: "2000",
-		changes: "REDQUORUM_PROVE=1", chaos: "2m", fuzz: fuzzed, seeded: twelve,
+		changes: "REDQUORUM_PROVE=1", chaos: "2m", doors: "20s", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
 		models: "REDQUORUM_SOAK=1", driver: "100000", changes: "REDQUORUM_HISTORIES=500000",
-		chaos: "90m", fuzz: "10m", seeded: ".",
+		chaos: "90m", doors: "30m", fuzz: "10m", seeded: ".",
 		soak: []string{"REDQUORUM_SOAK=1"},
 	}
 )
@@ -60,7 +60,8 @@ func stepsOf(soak bool) []step {
 		{name: "members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock/internal/simulation"), env: []string{size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock", "./redlock/internal/simulation"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
-		{name: "chaos", command: goTest("-run", "TestChaos", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
+		{name: "chaos", command: goTest("-run", "TestChaos$", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
+		{name: "doors", command: goTest("-run", "TestChaosOfDoors", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.doors}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: size.soak, row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
 		{name: "seeded bugs", command: []string{"go", "run", "./internal/proof/bugs", "-run", size.seeded}},

@@ -57,6 +57,9 @@ type arena struct {
 	store    *redistest.Proxy
 	storeURL string // past the proxy
 	clock    string // what is wrong with the clock of the last master
+	deck     []card
+	step     string   // of the proof
+	kinds    []string // of holds, beside those of all clients, that a long run must have
 
 	mu      sync.Mutex // guards the fields below, and the marked ones of node and process
 	faults  []*fault
@@ -68,9 +71,9 @@ type arena struct {
 type process struct {
 	*child.Process
 
-	id      int
-	foreign bool
-	file    string
+	id    int
+	file  string
+	again func() // starts another one of its kind
 
 	// Guarded by arena.mu.
 	busy  bool // a fault has it
@@ -85,7 +88,7 @@ func newArena(t *testing.T, seed uint64) *arena {
 	if _, err := os.Stat(memoryDir); err == nil {
 		t.Setenv("TMPDIR", memoryDir) // a killed process loses nothing here either
 	}
-	a := &arena{t: t, dir: t.TempDir(), seed: seed}
+	a := &arena{t: t, dir: t.TempDir(), seed: seed, deck: slices.Clone(deck), step: "chaos on real servers"}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	durable := redistest.WithArgs("--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no", "--repl-diskless-sync-delay", "0")
 	plain := redistest.WithArgs("--repl-diskless-sync-delay", "0")
@@ -251,7 +254,7 @@ func (a *arena) start(foreign bool) {
 	}
 	command := child.Command("client", string(text))
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the test
-	p := &process{Process: child.Start(a.t, command), id: id, foreign: foreign, file: b.File}
+	p := &process{Process: child.Start(a.t, command), id: id, file: b.File, again: func() { a.start(foreign) }}
 	a.clients, a.all = append(a.clients, p), append(a.all, p)
 }
 
@@ -286,7 +289,7 @@ func (a *arena) replace(p *process) error {
 	if err := p.Kill(); err != nil {
 		return err
 	}
-	a.start(p.foreign)
+	p.again()
 	return nil
 }
 

@@ -18,4 +18,7 @@
 // list, the five, of which they need three. The members are these five, or six of which a quorum
 // has four, and so three of the five: every quorum of ours shares a master with each of theirs.
 // More than one member beside their list, or one less, would not do (A4).
+//
+// TestChaosOfDoors does the same with programs in three languages, which lock by two `redlock
+// serve`, beside programs in Go on the same names. Servers are killed and stopped as well.
 package chaos

@@ -35,9 +35,10 @@ type fault struct {
 	rng         *rand.Rand
 	from, to    clock.Instant // to is when its cause was over
 
-	nodes  []*node // that have it, at the sides
-	sides  []int
-	client *process
+	nodes   []*node // that have it, at the sides
+	sides   []int
+	client  *process
+	serving *serving // a server of doors
 }
 
 // deck has every kind of fault, and twice those that are the hardest.
@@ -333,8 +334,8 @@ func (a *arena) deal(ctx context.Context) {
 // next begins the first fault of the hand that has a target now.
 func (d *dealer) next(ctx context.Context) bool {
 	if len(d.hand) == 0 {
-		for _, i := range d.shuffles.Perm(len(deck)) {
-			d.hand = append(d.hand, deck[i])
+		for _, i := range d.shuffles.Perm(len(d.deck)) {
+			d.hand = append(d.hand, d.deck[i])
 		}
 	}
 	for i, c := range d.hand {
@@ -369,9 +370,12 @@ func (f *fault) play(ctx context.Context, c card) {
 		}
 		f.release(f.nodes[:1], f.sides)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.client != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		f.client.busy = false
+	}
+	if f.serving != nil {
+		f.serving.busy = false
 	}
 }

@@ -107,8 +107,11 @@ func (a *arena) verdict(t *testing.T, length time.Duration, last *process) {
 	t.Logf("%d acquisitions: %v", acquisitions, all.counts)
 	t.Logf("%d faults: %v", len(a.faults), faults)
 	assert.NotZero(t, acquisitions)
+	for _, kind := range a.kinds {
+		assert.NotZero(t, all.counts[kind], kind)
+	}
 	if length >= longRun {
-		for _, c := range deck {
+		for _, c := range a.deck {
 			assert.NotZero(t, faults[c.name], c.name)
 		}
 		for _, u := range uses {
@@ -118,7 +121,7 @@ func (a *arena) verdict(t *testing.T, length time.Duration, last *process) {
 		}
 	}
 	fmt.Println(proof.Line{
-		Step: "chaos on real servers", Size: fmt.Sprintf("%d acquisitions in %v, seed %d", acquisitions, length, a.seed),
+		Step: a.step, Size: fmt.Sprintf("%d acquisitions in %v, seed %d", acquisitions, length, a.seed),
 		Faults: int64(len(a.faults)), Violations: int64(len(found)),
 	})
 }
