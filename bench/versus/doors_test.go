@@ -1,0 +1,248 @@
+package versus
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/bench/load"
+	"github.com/redquorum/redquorum/internal/proof/servers/child"
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+var doorsSlice = flag.Duration("doors", 100*time.Millisecond, "how long each door has in a round of TestDoors")
+
+// startDoors starts `redlock serve` as a process of its own.
+func startDoors(tb testing.TB, servers []*redistest.Server) (process *child.Process, http, redis string) {
+	tb.Helper()
+	program := filepath.Join(tb.TempDir(), "redlock")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", program, "./cmd/redlock")
+	build.Dir = "../.."
+	said, err := build.CombinedOutput()
+	require.NoError(tb, err, "%s", said)
+	urls := []string{}
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	ports := []string{}
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(tb, err)
+		ports = append(ports, l.Addr().String())
+		require.NoError(tb, l.Close())
+	}
+	command := exec.CommandContext(tb.Context(), program, "serve", "--nodes", strings.Join(urls, ","), "--allow-locks", "--listen", ports[0], "--redis", ports[1])
+	process = child.Start(tb, command)
+	require.Eventually(tb, func() bool {
+		status, err := post(tb.Context(), &httpClient, http1(ports[0]), `{"name":"ready","token":"t","ttl":"1s"}`)
+		return err == nil && status == 201
+	}, time.Minute, 20*time.Millisecond)
+	return process, http1(ports[0]), ports[1]
+}
+
+func http1(address string) string { return "http://" + address + "/api/v1/lease" }
+
+var httpClient = http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096}}
+
+func post(ctx context.Context, client *http.Client, url, body string) (int, error) {
+	return ask(ctx, client, http.MethodPost, url, body)
+}
+
+func ask(ctx context.Context, client *http.Client, method, url, body string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, cmp.Or(err, response.Body.Close())
+}
+
+var compareAndDelete = redis.NewScript(1, `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end`)
+
+// byRedis locks and unlocks as programs do on one Redis.
+func byRedis(address string) func(ctx context.Context, first, count int) error {
+	pool := &redis.Pool{MaxIdle: 4096, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address) }}
+	return func(_ context.Context, n, _ int) error {
+		conn := pool.Get()
+		defer conn.Close()
+		key := fmt.Sprint("doors/", n)
+		if ok, err := redis.String(conn.Do("SET", key, "token", "NX", "PX", 10_000)); err != nil || ok != "OK" {
+			return fmt.Errorf("SET: %q, %w", ok, err)
+		}
+		if n, err := redis.Int(compareAndDelete.Do(conn, key, "token")); err != nil || n != 1 {
+			return fmt.Errorf("release: %d, %w", n, err)
+		}
+		return nil
+	}
+}
+
+func byHTTP(url string) func(ctx context.Context, first, count int) error {
+	return func(ctx context.Context, n, _ int) error {
+		lease := fmt.Sprintf(`{"name":"doors/%d","token":"token"`, n)
+		if status, err := post(ctx, &httpClient, url, lease+`,"ttl":"10s"}`); err != nil || status != 201 {
+			return fmt.Errorf("POST: %d, %w", status, err)
+		}
+		if status, err := ask(ctx, &httpClient, http.MethodDelete, url, lease+"}"); err != nil || status != 204 {
+			return fmt.Errorf("DELETE: %d, %w", status, err)
+		}
+		return nil
+	}
+}
+
+// TestDoors measures a lock and its unlock through the doors of `redlock serve`, over three masters,
+// beside the same client on one plain redis-server, in turns. It asserts no figure.
+//
+//	go test -count=1 -timeout 10m -run 'TestDoors$' -v . -doors 2s
+func TestDoors(t *testing.T) {
+	servers := redistest.Start(t, 4)
+	_, http, resp := startDoors(t, servers[:3])
+	ways := []struct {
+		name string
+		do   func(ctx context.Context, first, count int) error
+	}{{"one redis-server", byRedis(servers[3].Addr())}, {"by --redis", byRedis(resp)}, {"by HTTP", byHTTP(http)}}
+	const rounds = 5
+	for _, clients := range []int{1, 64} {
+		latency, rate := make([][]float64, len(ways)), make([][]float64, len(ways))
+		for round := -1; round < rounds; round++ { // the first connects, and does not count
+			for i, way := range ways {
+				l := load.Load{Goroutines: clients, Duration: *doorsSlice, Do: way.do}
+				s, err := l.Measure(t.Context())
+				require.NoError(t, err, way.name)
+				if round < 0 {
+					continue
+				}
+				rate[i] = append(rate[i], s.PerSecond())
+				if clients == 1 {
+					latency[i] = append(latency[i], s.Percentile(500))
+				}
+			}
+		}
+		for i, way := range ways {
+			t.Logf("%2d clients, %-16s %8.0f locks/s, %.2f of one server", clients, way.name, median(rate[i]), median(rate[i])/median(rate[0]))
+			if clients == 1 {
+				t.Logf("            %-16s p50 %.0f µs, %.2f times one server", way.name, median(latency[i]), median(latency[i])/median(latency[0]))
+			}
+		}
+	}
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+var crowd = flag.Int("crowd", 100, "of how many connections TestCrowdOfDoors is; a fifth of that are requests that wait")
+
+// TestCrowdOfDoors tells what a server takes for connections that do nothing and requests that wait,
+// and what masters see of them.
+//
+//	go test -count=1 -timeout 10m -run 'TestCrowdOfDoors$' -v . -crowd 10000
+func TestCrowdOfDoors(t *testing.T) {
+	servers := redistest.Start(t, 3)
+	process, url, resp := startDoors(t, servers)
+	before := memory(t, process.Pid())
+	for range *crowd {
+		conn, err := redis.Dial("tcp", resp)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = conn.Do("PING")
+		require.NoError(t, err)
+	}
+	idle := memory(t, process.Pid())
+
+	urls := []string{}
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	locker, err := redlock.New(urls)
+	require.NoError(t, err)
+	defer locker.Close()
+	require.NoError(t, locker.Ready(t.Context()))
+	const names = 100
+	for i := range names {
+		lock, err := locker.TryLock(t.Context(), fmt.Sprint("crowd/", i))
+		require.NoError(t, err)
+		defer lock.Unlock(context.WithoutCancel(t.Context())) //nolint:errcheck // the servers end with the test
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range *crowd / 5 {
+		all.Go(func() {
+			_, _ = post(ctx, &httpClient, url, fmt.Sprintf(`{"name":"crowd/%d","wait":"10m"}`, i%names)) //nolint:errcheck // hung up
+		})
+	}
+	defer all.Wait()
+	defer hangUp()
+	require.Eventually(t, func() bool { return metric(t, url, "leases_waiting") == *crowd/5 }, time.Minute, 100*time.Millisecond)
+	const window = 5 * time.Second
+	began := executed(t, servers[0])
+	time.Sleep(window)
+	perSecond := float64(executed(t, servers[0])-began) / window.Seconds()
+	waiting := memory(t, process.Pid())
+	t.Logf("%d connections: %d kB, %.1f kB each", *crowd, idle-before, float64(idle-before)/float64(*crowd))
+	t.Logf("%d requests that wait: %d kB, %.1f kB each", *crowd/5, waiting-idle, float64(waiting-idle)/float64(*crowd/5))
+	t.Logf("a master: %.0f commands/s, %d connections", perSecond, info(t, servers[0], "connected_clients:"))
+}
+
+// memory returns the resident memory of a process, in kB.
+func memory(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	return after(t, text, "VmRSS:")
+}
+
+func metric(t *testing.T, url, name string) int {
+	t.Helper()
+	response, err := http.Get(strings.Replace(url, "/api/v1/lease", "/metrics", 1))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return after(t, text, "redquorum_serve_"+name+`{door="http"}`)
+}
+
+func info(t *testing.T, s *redistest.Server, what string) int {
+	t.Helper()
+	text, err := redis.Bytes(s.Do("INFO"))
+	require.NoError(t, err)
+	return after(t, text, what)
+}
+
+func executed(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	return info(t, s, "total_commands_processed:")
+}
+
+// after returns the number behind a word.
+func after(t *testing.T, text []byte, word string) int {
+	t.Helper()
+	_, rest, found := bytes.Cut(text, []byte(word))
+	require.True(t, found, word)
+	n, err := strconv.Atoi(string(bytes.Fields(rest)[0]))
+	require.NoError(t, err)
+	return n
+}
