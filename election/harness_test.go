@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -27,6 +28,8 @@ const (
 	latency = time.Millisecond // of a request, and of a reply
 	ttl     = 2 * time.Second
 )
+
+func TestMain(m *testing.M) { virtual.OneProcessor(m) }
 
 var ctx = context.Background()
 

@@ -18,10 +18,13 @@ import (
 
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
+
+func TestMain(m *testing.M) { virtual.OneProcessor(m) }
 
 var ctx = context.Background()
 

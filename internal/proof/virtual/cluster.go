@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -30,8 +31,10 @@ import (
 
 // OneProcessor runs the tests of a package on one processor. In virtual time, hardly two goroutines
 // run at once, and to hand over to one on another processor costs half as much again. With the race
-// detector, they have all.
+// detector, they have all. What a test leaves is little and soon garbage: to collect it four times
+// less often saves a tenth of the CPU.
 func OneProcessor(m *testing.M) {
+	debug.SetGCPercent(400)
 	if !Raced {
 		runtime.GOMAXPROCS(1)
 	}
