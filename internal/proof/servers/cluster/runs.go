@@ -108,11 +108,11 @@ func (r *Runs) AwaitEach(tb testing.TB, lockers, n int) {
 	})
 }
 
-// run takes some milliseconds. It is not counted if its context ended meanwhile: then the lock was
+// run takes longer than a lock does, or a load would be one of the machine. It is not counted if its context ended meanwhile: then the lock was
 // lost, and others may have it.
 func (r *Runs) run(ctx context.Context, one span) {
 	one.from = time.Now()
-	time.Sleep(7 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
 	one.to = time.Now()
 	if ctx.Err() == nil {
 		r.mu.Lock()
