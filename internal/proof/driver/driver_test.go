@@ -27,8 +27,10 @@ import (
 var acts = slices.Concat(acquisitions, handling, operating, seldom, []*act{{"mistakes", 1, errs}})
 
 // TestMain gives the tests one processor: in virtual time, hardly two goroutines run at once. And
-// it has garbage collected less often, which takes a quarter of the time otherwise.
+// it has garbage collected less often, which takes a quarter of the time otherwise. The histories
+// on servers wait for most of their time: they are played side by side.
 func TestMain(m *testing.M) {
+	search.RunMore(2)
 	if !search.Race {
 		runtime.GOMAXPROCS(1)
 		debug.SetGCPercent(400)
