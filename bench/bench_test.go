@@ -26,8 +26,6 @@ type size struct {
 	turns, each int // of what is compared: so many turns of so many operations by each goroutine
 
 	scenario contention.Scenario // of contenders, without what they contend for
-	crash    contention.Crash
-	waiting  crowdSize
 }
 
 // full is the size of the benchmarks, besides the number of operations.
@@ -36,8 +34,6 @@ var full = size{
 	scenario: contention.Scenario{
 		Processes: 8, Goroutines: 8, TTL: 10 * time.Second, WarmUp: 500 * time.Millisecond, Window: 2 * time.Second,
 	},
-	crash:   contention.Crash{Waiters: 4, Kills: 20, TTL: time.Second, Settle: time.Second},
-	waiting: crowdSize{waiters: 10_000, names: 1000, settle: 3 * time.Second},
 }
 
 // rows are all that is measured.
@@ -56,17 +52,11 @@ var rows = slices.Concat(
 		{"ContendedKinds", "nodes=5/kind=permits=8", nodes, contend(contention.Scenario{Mutex: "permits", Permits: permits})},
 		{"ContendedKinds", "nodes=5/kind=reads=0.9", nodes, contend(contention.Scenario{Mutex: "redquorum", Reads: 0.9})},
 		{"ContendedKinds", "nodes=5/kind=reads=1", nodes, contend(contention.Scenario{Mutex: "redquorum", Reads: 1})},
-		{"Election", "nodes=5/candidates=4/end=resign", nodes, contend(candidates)},
-		{"Election", crashTitle, nodes, crash("election")},
-		{"Crash", crashTitle, nodes, crash("redquorum")},
-		{"Waiting", fmt.Sprintf("nodes=%d/waiters=%d/names=%d", nodes, full.waiting.waiters, full.waiting.names), nodes, wait},
 	},
 )
 
 // nodes is how many servers most rows have.
 const nodes = 5
-
-var crashTitle = fmt.Sprintf("nodes=%d/waiters=%d/ttl=%v/kills=%d", nodes, full.crash.Waiters, full.crash.TTL, full.crash.Kills)
 
 // loads are rows of so many goroutines on so many nodes.
 func loads(benchmark string, nodes, goroutines []int, measure func(goroutines int) measurement) (all []row) {
@@ -149,41 +139,3 @@ func BenchmarkBatch(b *testing.B) { run(b, "Batch") }
 //
 // The log has what the Lockers of all processes counted (Stats) within the window; -v shows it.
 func BenchmarkContendedKinds(b *testing.B) { run(b, "ContendedKinds") }
-
-// BenchmarkElection lets processes lead in turn, 20 ms each:
-//
-//	go test -run '^$' -bench Election ./bench
-//
-// The metrics are those of BenchmarkContendedKinds and of BenchmarkCrash: a gap is from the
-// resignation until the next one leads, and late is from the expiry of a killed leader's keys until
-// then. It fails if two led at once.
-func BenchmarkElection(b *testing.B) { run(b, "Election") }
-
-// BenchmarkCrash kills the process that holds a lock (SIGKILL), again and again, while others wait
-// for it:
-//
-//	go test -run '^$' -bench Crash ./bench
-//
-// Its metrics:
-//
-//	late-median-ms -max- -min-  from when the keys of a quorum had expired until the next holder
-//	                            had the lock; the servers report the expiry to within 2 ms
-//	commands/client/100ms       what a waiting process sent to all servers from the kill until
-//	                            then, on average
-//	commands/client/100ms-max   the most that one of them sent
-func BenchmarkCrash(b *testing.B) { run(b, "Crash") }
-
-// BenchmarkWaiting lets many goroutines of one process wait for names that another Locker holds,
-// and then ends all their contexts:
-//
-//	go test -run '^$' -bench Waiting ./bench
-//
-// Its metrics:
-//
-//	heap-B/waiter       live heap per waiter
-//	library-goroutines  all but the waiters since the Locker was made, its connections included; the
-//	                    most at once
-//	leave-ms            from the end of the first context until the last Lock has returned
-//
-// It fails if more heap than noise, a goroutine, or a key on a server is left after Close.
-func BenchmarkWaiting(b *testing.B) { run(b, "Waiting") }

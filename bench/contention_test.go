@@ -2,7 +2,6 @@ package bench
 
 import (
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,13 +13,10 @@ import (
 // TestMain is also the main function of the processes that contend.
 func TestMain(m *testing.M) {
 	contention.Play(map[string]contention.Opener{
-		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits, "election": contention.OpenElection,
+		"redquorum": contention.OpenRedquorum, "permits": contention.OpenPermits,
 	})
 	os.Exit(m.Run())
 }
-
-// candidates lead in turn.
-var candidates = contention.Scenario{Mutex: "election", Processes: 4, Goroutines: 1, Hold: 20 * time.Millisecond}
 
 // contendedHold is how long a lock is held.
 const contendedHold = 2 * time.Millisecond
@@ -39,9 +35,6 @@ func contend(kind contention.Scenario) measurement {
 	return func(tb testing.TB, c *cluster, size *size) map[string]float64 {
 		s := size.scenario
 		s.Servers, s.Mutex, s.Permits, s.Reads, s.Hold = c.servers(tb), kind.Mutex, kind.Permits, kind.Reads, contendedHold
-		if kind.Processes > 0 {
-			s.Processes, s.Goroutines, s.Hold = kind.Processes, kind.Goroutines, kind.Hold
-		}
 		var r *contention.Result
 		repeat(tb, func() { r = s.Run(tb) })
 		if r.UnlockErrors > 0 {
@@ -70,27 +63,6 @@ func contend(kind contention.Scenario) measurement {
 			metrics["commands/lock"] = r.CommandsPerAcquisition()
 		}
 		return metrics
-	}
-}
-
-// crash kills holders of a kind of lock that [TestMain] names.
-func crash(mutex string) measurement {
-	return func(tb testing.TB, c *cluster, size *size) map[string]float64 {
-		k := size.crash
-		k.Mutex, k.Servers = mutex, c.servers(tb)
-		var r *contention.CrashResult
-		repeat(tb, func() { r = k.Run(tb) })
-		var sum float64
-		for _, commands := range r.Commands {
-			sum += commands
-		}
-		return map[string]float64{
-			"late-median-ms":            load.Millis(load.Percentile(r.Late, 500)),
-			"late-max-ms":               load.Millis(slices.Max(r.Late)),
-			"late-min-ms":               load.Millis(slices.Min(r.Late)),
-			"commands/client/100ms":     sum / float64(len(r.Commands)),
-			"commands/client/100ms-max": slices.Max(r.Commands),
-		}
 	}
 }
 

@@ -10,14 +10,10 @@
 //
 // An operation is a lock and its unlock; in BenchmarkTaken it is an attempt that is refused.
 //
-// Three benchmarks are about locks that others hold. Each documents its metrics at its declaration:
+// BenchmarkContendedKinds is about locks that others want as well. It starts processes: this test
+// binary again.
 //
-//	BenchmarkContendedKinds  goroutines of several processes lock one name, again and again
-//	BenchmarkCrash           the process that holds a lock is killed while others wait for it
-//	BenchmarkWaiting         many goroutines of one process wait, and leave
-//
-// The first two start processes: this test binary again.
-//
-// Compare figures of two runs only if they come from the same machine, with nothing else to do. For
-// ratios to other libraries, and locks that are held, see the module in bench/versus.
+// Compare figures of two runs only if they come from the same machine, with nothing else to do. The
+// module in bench/versus has ratios to other libraries, locks that are held, crowds that wait, and
+// holders that are killed.
 package bench

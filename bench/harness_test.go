@@ -36,17 +36,6 @@ func (c *cluster) locker(tb testing.TB, opts ...redlock.Option) *redlock.Locker 
 	return locker
 }
 
-// keysLeft returns how many keys the servers have, all together.
-func (c *cluster) keysLeft(tb testing.TB) (n int) {
-	tb.Helper()
-	for _, m := range c.Masters {
-		size, err := m.Do("DBSIZE")
-		require.NoError(tb, err)
-		n += int(size.(int64)) - 2 // the memory marker and the register
-	}
-	return n
-}
-
 // patience is the node timeout, because every node answers. With the default of
 // half a second, a machine that is busy with something else for that long would fail the benchmark.
 // It changes nothing that is measured.

@@ -30,12 +30,11 @@ func Play(openers map[string]Opener) {
 
 // task is what a worker is started with, in JSON.
 type task struct {
-	Name    string
-	Names   int // followed by a number below this
-	Setup   Setup
-	Reads   float64
-	Hold    time.Duration
-	Forever bool // one goroutine locks once, and holds until the process is killed
+	Name  string
+	Names int // followed by a number below this
+	Setup Setup
+	Reads float64
+	Hold  time.Duration
 }
 
 // run is the times of a measurement: the first line of the parent, in JSON.
@@ -47,12 +46,6 @@ type run struct {
 
 // message is a line that a worker says, in JSON. It is ready when it says an empty one.
 type message struct {
-	Held Instant // with Forever: since when it has held the name
-
-	// With Forever, the answer to every further line of the parent: how many commands it has sent.
-	At   Instant
-	Sent uint64
-
 	Goroutine int
 	Turns     []turn  // of the goroutine, in order; more may follow
 	Report    *report // the last message
@@ -106,10 +99,6 @@ func (w *worker) work(open Opener) {
 	w.say(message{})
 	var times run
 	require.NoError(w.self, json.Unmarshal([]byte(<-w.self.Heard()), &times))
-	if w.task.Forever {
-		w.holdForever()
-		return
-	}
 	r := w.contend(&times)
 	require.NoError(w.self, mutex.Close())
 	for goroutine, turns := range r.Turns {
@@ -118,18 +107,6 @@ func (w *worker) work(open Opener) {
 		}
 	}
 	w.say(message{Report: r})
-}
-
-// holdForever locks and never unlocks.
-func (w *worker) holdForever() {
-	go func() {
-		_, err := w.mutex.Lock(context.Background(), w.task.Name)
-		require.NoError(w.self, err)
-		w.say(message{Held: now()})
-	}()
-	for range w.self.Heard() {
-		w.say(message{At: now(), Sent: uint64(w.sent.Commands.Load())})
-	}
 }
 
 func (w *worker) counters() map[string]uint64 {
