@@ -174,7 +174,6 @@ func TestValidityCountsFromBeforeTheFirstByte(t *testing.T) {
 		lock := c.Lock(l, "a", redlock.WithTTL(10*time.Second))
 		assert.Equal(t, 200*time.Millisecond, time.Since(began), "the second of three decides")
 		assert.Equal(t, 10*time.Second-200*time.Millisecond-102*time.Millisecond, lock.Remaining())
-		assert.WithinDuration(t, began.Add(10*time.Second-102*time.Millisecond), lock.Until(), 0)
 		<-lock.Done()
 		assert.Equal(t, 10*time.Second-102*time.Millisecond, time.Since(began), "exactly")
 		require.ErrorIs(t, lock.Err(), redlock.ErrLost)

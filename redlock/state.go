@@ -22,15 +22,6 @@ func (lock *Lock) Remaining() time.Duration {
 	return left
 }
 
-// Until returns when the validity ends by the wall clock, for logs. For decisions use
-// [Lock.Remaining], which clock changes do not affect.
-func (lock *Lock) Until() time.Time {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	clk := lock.locker.clock
-	return clk.Wall().Add(lock.until.Sub(clk.Now()))
-}
-
 // Done returns a channel that is closed when the lock is no longer held: when it is released, or at
 // the end of its validity by the local clock, whatever the network does.
 func (lock *Lock) Done() <-chan struct{} {

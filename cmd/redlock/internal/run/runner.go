@@ -71,7 +71,7 @@ func (h *holder) run(ctx context.Context) (err error) {
 // that the lock was somebody else's before: then the command may not have been alone. Nobody can
 // tell since when, but the last renewal found the lock ours, at most a TTL before its validity.
 func (h *holder) release(lock *redlock.Lock) {
-	since := lock.Until().Add(-h.ttl)
+	since := h.until(lock).Add(-h.ttl)
 	err := lock.Unlock(context.Background()) // within the node timeout
 	h.unreleased = err != nil
 	switch {
@@ -128,12 +128,15 @@ func (h *holder) close(well bool) {
 
 // variables returns those that tell the command of the lock.
 func (h *holder) variables(lock *redlock.Lock) []string {
-	variables := []string{job.NameVariable + "=" + lock.Name(), job.UntilVariable + "=" + lock.Until().Format(untilLayout)}
+	variables := []string{job.NameVariable + "=" + lock.Name(), job.UntilVariable + "=" + h.until(lock).Format(untilLayout)}
 	if h.flags.fence {
 		variables = append(variables, job.FenceVariable+"="+strconv.FormatInt(lock.Fence(), 10))
 	}
 	return variables
 }
+
+// until returns when the validity ends by the wall clock.
+func (h *holder) until(lock *redlock.Lock) time.Time { return h.clock.Wall().Add(lock.Remaining()) }
 
 // notAcquired reports why there is no lock, and returns the exit status as an error.
 func (h *holder) notAcquired(ctx context.Context, err error) error {
