@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/members"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/run"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/serve"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tasks"
 )
 
 func newRoot() *cobra.Command {
@@ -33,6 +34,7 @@ anyone can release it.`,
   redlock doctor                                are these masters fit for locks?
   redlock run --name nightly -- php cron.php    never two at once
   redlock elect --name scheduler -- scheduler   on one machine of many
+  redlock queue run orders -- php cancel.php    for each task that is due
   redlock inspect nightly                       who holds it?
   redlock list                                  which locks are there?
   redlock members                               which masters count?
@@ -47,7 +49,7 @@ anyone can release it.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		demo.NewCommand(), doctor.NewCommand(), run.NewElectCommand(), newInitCommand(), newInspectCommand(), newListCommand(), newLogCommand(),
-		members.NewCommand(), run.NewCommand(), serve.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
+		members.NewCommand(), tasks.NewCommand(), run.NewCommand(), serve.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
 	)
 	return root
 }

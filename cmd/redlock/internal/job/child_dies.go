@@ -4,8 +4,8 @@ package job
 
 import "syscall"
 
-// childAttributes puts the command into a process group of its own, and makes the kernel kill it
+// ChildAttributes puts the command into a process group of its own, and makes the kernel kill it
 // when we are killed. That reaches only the process itself: its descendants live on.
-func childAttributes() *syscall.SysProcAttr {
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

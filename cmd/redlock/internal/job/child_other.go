@@ -96,3 +96,6 @@ func (jobControl) takes(syscall.Signal, func()) bool { return false }
 func (jobControl) wake()                             {}
 func (jobControl) leaderEnded()                      {}
 func (jobControl) end()                              {}
+
+// ChildAttributes returns nil: there are no process groups.
+func ChildAttributes() *syscall.SysProcAttr { return nil }

@@ -62,7 +62,7 @@ func (c *child) start(path string, argv, env []string) error {
 	if children.byPID != nil {
 		signal.Reset(syscall.SIGTTOU) // ignored since the first command; not inherited
 	}
-	attributes := &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttributes()}
+	attributes := &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: ChildAttributes()}
 	started := func() {}
 	if !c.detach {
 		started = c.tree.plant(attributes)

@@ -23,7 +23,7 @@ import (
 //
 // It returns nil if that is not known: a failure that may pass, or a kernel that lets nobody trace.
 func try(path string, argv, env []string) error {
-	attributes := childAttributes() // if we are killed before we kill it, the kernel does
+	attributes := ChildAttributes() // if we are killed before we kill it, the kernel does
 	attributes.Ptrace = true
 	runtime.LockOSThread() // its parent, without which it would be killed or run on
 	defer runtime.UnlockOSThread()
