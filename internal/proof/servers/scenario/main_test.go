@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	child.Play(map[string]child.Role{
-		"writer": playLateWriter, "contender": playContender,
+		"writer": playLateWriter, "contender": playContender, "worker": playWorker,
 	})
 	search.RunMore(5) // they wait more than they work
 	cluster.Main(m)
