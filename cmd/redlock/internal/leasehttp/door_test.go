@@ -252,15 +252,32 @@ func TestWhatIsNoRequestIsRefusedInJSON(t *testing.T) {
 	})
 }
 
+// A program need not say that it sends JSON. A page of another site can send a form in a browser.
 func TestAFormOfAPageIsNoRequest(t *testing.T) {
 	fleet(t, func(t *testing.T, _ *virtual.Cluster, a, _ *server) {
-		w := httptest.NewRecorder()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, Paths[0], strings.NewReader(`{"name":"n"}`))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "text/plain")
-		a.door.ServeHTTP(w, r)
-		assert.Equal(t, http.StatusUnsupportedMediaType, w.Code)
-		assert.Contains(t, w.Body.String(), "application/json")
+		for i, of := range []struct {
+			kind, header, value string
+			status              int
+		}{
+			{"text/plain", "Origin", "https://elsewhere.example", http.StatusUnsupportedMediaType},
+			{"text/plain", "Sec-Fetch-Mode", "no-cors", http.StatusUnsupportedMediaType},
+			{"application/x-www-form-urlencoded", "Referer", "https://elsewhere.example/a", http.StatusUnsupportedMediaType},
+			{"", "User-Agent", "Mozilla/5.0 (X11; Linux x86_64)", http.StatusUnsupportedMediaType},
+			{"application/json; charset=utf-8", "User-Agent", "Mozilla/5.0 (X11; Linux x86_64)", http.StatusCreated},
+			{"application/x-www-form-urlencoded", "User-Agent", "curl/8.5.0", http.StatusCreated},
+			{"", "User-Agent", "python-requests/2.31", http.StatusCreated},
+		} {
+			w := httptest.NewRecorder()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, Paths[0], strings.NewReader(fmt.Sprintf(`{"name":"%d"}`, i)))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", of.kind)
+			r.Header.Set(of.header, of.value)
+			a.door.ServeHTTP(w, r)
+			assert.Equal(t, of.status, w.Code, of)
+			if of.status != http.StatusCreated {
+				assert.Contains(t, w.Body.String(), "application/json")
+			}
+		}
 	})
 }
 

@@ -105,7 +105,7 @@ type body interface{ check() error }
 // read reads the body of a request to its end: only then does the server notice that a client is
 // gone. It reports false if it has refused.
 func read(w http.ResponseWriter, r *http.Request, into body) bool {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); isOfBrowser(r) && (err != nil || kind != "application/json") {
 		guard.Error(w, http.StatusUnsupportedMediaType, errors.New("send JSON, with the header Content-Type: application/json"))
 		return false
 	}
@@ -122,6 +122,18 @@ func read(w http.ResponseWriter, r *http.Request, into body) bool {
 		return false
 	}
 	return true
+}
+
+// isOfBrowser reports whether a browser sent a request: then its page must have asked for JSON,
+// which no form of another site can. Programs need not say what they send: `curl -d` says that it
+// is a form. Every browser names itself so, and those of today say where the page is from, too.
+func isOfBrowser(r *http.Request) bool {
+	for _, header := range []string{"Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Cookie"} {
+		if r.Header.Get(header) != "" {
+			return true
+		}
+	}
+	return strings.HasPrefix(r.UserAgent(), "Mozilla/")
 }
 
 // decode reads one object. A field that it does not know is refused: a "fence" or "wait" that is
