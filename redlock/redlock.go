@@ -94,7 +94,8 @@ func New(endpoints []string, opts ...Option) (*Locker, error) {
 }
 
 // NewFromNodes returns a Locker over nodes that the caller made, and closes after the Locker.
-// Several Lockers may share them.
+// Several Lockers may share them. It connects to no other members of the cluster, as if
+// [WithoutDiscovery] were given: list them all.
 func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 	cfg, err := newConfig(opts)
 	switch {

@@ -63,7 +63,8 @@ const toldOfLoss = time.Second
 
 // tellsOfLoss looks whether each holder of a lock that a majority has forgotten is told.
 func (r *run) tellsOfLoss() {
-	if r.plan.forgotten == 0 {
+	left := slices.DeleteFunc(slices.Clone(r.plan.faults), func(f faultPlan) bool { return f.at != r.plan.forgotten })
+	if r.plan.forgotten == 0 || len(left) <= r.plan.masters/2 {
 		return
 	}
 	began := r.clock.Now()
@@ -79,7 +80,7 @@ func (r *run) tellsOfLoss() {
 		h.mu.Lock()
 		since := h.hold.From
 		h.mu.Unlock()
-		if since < at {
+		if since < at && !h.life.client.plan.blind(r.plan.masters) {
 			r.promise("the holder of a forgotten lock is told", h.lock.Err() != nil, "%v: a majority forgot it at %v", h.hold, time.Duration(at))
 		}
 	}
@@ -89,7 +90,7 @@ func (r *run) tellsOfLoss() {
 // none.
 func (r *run) idles() (*redlock.Locker, *redlock.Lock) {
 	locker := r.newClient(&r.plan.clients[0]).current().locker
-	if locker.Ready(r.base) != nil {
+	if r.plan.clients[0].blind(r.plan.masters) || locker.Ready(r.base) != nil {
 		return locker, nil
 	}
 	lock, err := locker.TryLock(r.base, "idle", redlock.WithTTL(r.plan.maxTTL), redlock.WithoutRenewal())

@@ -128,7 +128,7 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		c.opts = append(c.opts, redlock.WithoutRenewal())
 	}
 	rare := p.rng("rare options", uint64(i)) //nolint:gosec // it is not negative
-	if c.nodes = rare.IntN(6) == 0; rare.IntN(6) == 0 {
+	if c.nodes = rare.IntN(6) == 0 && !p.unsettled(); rare.IntN(6) == 0 {
 		c.waits = pick(rare, 10*time.Millisecond, 80*time.Millisecond, 700*time.Millisecond)
 		c.opts = append(c.opts, redlock.WithNodeTimeout(c.waits))
 	}
