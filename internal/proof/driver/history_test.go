@@ -29,6 +29,7 @@ type run struct {
 
 	watchers sync.WaitGroup // of locks
 	open     atomic.Int32   // faults that have begun, and not ended
+	stopping sync.Mutex     // held by an act that has stopped a master
 	calls    atomic.Int32   // that acquire, and are under way
 
 	mu      sync.Mutex // guards the fields below
@@ -182,6 +183,9 @@ func (r *run) suffer() {
 	var all sync.WaitGroup
 	for i := range r.plan.faults {
 		f := &r.plan.faults[i]
+		if f.what == byActs {
+			continue
+		}
 		all.Go(func() {
 			r.pause(f.at)
 			if !r.goesOn() {

@@ -66,6 +66,9 @@ type besidePlan struct {
 	act  func(r *run, rng *rand.Rand)
 }
 
+// byActs stands for what acts do to a master, and no other fault is in the plan then.
+const byActs = "is stopped by acts"
+
 // forgetful are faults that lose keys.
 var forgetful = []string{"restarts empty", "is flushed", "restarts from a snapshot"}
 
@@ -197,6 +200,9 @@ func (p *plan) drawFaults(rng *rand.Rand, kinds []string) {
 			f.lasts = upTo(rng, p.length/2)
 		}
 		p.faults = append(p.faults, f)
+	}
+	if count == 0 && alone && !p.unsettled() {
+		p.faults = append(p.faults, faultPlan{what: byActs, master: one})
 	}
 	if count > 0 && rng.IntN(8) == 0 { // for longer than Close waits
 		p.length = 2 * time.Second

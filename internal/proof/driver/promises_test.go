@@ -50,6 +50,7 @@ var promises = []said{
 	{"redlock.Locker.Do", "With errors.Is, the error of Do matches the error of fn, ErrLost if the lock was lost meanwhile", "the error of Do"},
 	{"redlock.Locker.Do", "If the lock cannot be acquired, fn is not called and the error is that of Lock.", "Do without its lock"},
 	{"redlock.WithoutRenewal", "By default a lock is renewed in the background as long as it is held", "a lock that is renewed lasts"},
+	{"docs/safety.md", "It is free right after, unless it is still held", "a minimum hold ends in time"},
 	{"redlock.WithMinHold", "nobody can acquire the name until then", "minimum hold"},
 	{"redlock.WithMaxHold", "WithMaxHold sets how long the lock can be held at all, renewed and extended or not", "the longest hold"},
 	{"redlock.WithDrift", "rate·TTL + fixed is subtracted from the validity of every lock", "validity below the TTL"},

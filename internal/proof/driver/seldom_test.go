@@ -15,6 +15,7 @@ var seldom = []*act{
 	{"a writer that gives up", 1, givesUp},
 	{"keys that others overwrite", 1, overwrites},
 	{"many calls at once", 1, bursts},
+	{"a release that is late", 4, releasesLate},
 }
 
 // theirs is what others write where no lock of ours is.
@@ -22,13 +23,15 @@ const theirs = "theirs"
 
 // minorities takes a name at which one of at least three masters has what is no lock of ours.
 func minorities(a *actor) {
-	if !a.plan.calm() || !a.look || a.plan.masters < 3 {
+	life := a.life()
+	if !a.plan.calm() || !a.look || a.plan.masters < 3 || len(life.client.plan.list) < a.plan.masters {
 		return
 	}
+	time.Sleep(20 * latency) // it may have been opened just now, and needs the votes of all others
 	name, m := a.fresh(), a.masters[a.rng.IntN(a.plan.masters)]
 	_, failed := m.do("SET", name, theirs)
 	a.promise("what others wrote stays", failed == nil, "%q: SET: %v", name, failed)
-	if h := a.acquire(a.unrenewed(a.mutex(name, false))); h != nil {
+	if h := a.acquireBy(life, a.unrenewed(a.mutex(name, false))); h != nil {
 		a.unlock(h)
 	}
 	time.Sleep(5 * latency)
@@ -130,4 +133,31 @@ func (a *actor) cutOff(ctx context.Context, life *life) {
 // fork returns an actor for a goroutine of this one's.
 func (a *actor) fork(i int) *actor {
 	return &actor{run: a.run, who: a.who, rng: a.plan.rng(a.who, uint64(i))} //nolint:gosec // it is not negative
+}
+
+// releasesLate has a release within the minimum hold reach one master late. The name is free there
+// no later for it.
+func releasesLate(a *actor) {
+	if len(a.plan.faults) != 1 || a.plan.faults[0].what != byActs || a.plan.sleeps || !a.look || !a.stopping.TryLock() {
+		return
+	}
+	defer a.stopping.Unlock()
+	q := a.unrenewed(a.mutex(a.fresh(), false))
+	q.asked.ttl, q.asked.minHold = a.plan.maxTTL/4, a.plan.maxTTL/2
+	q.asked.opts = append(q.asked.opts, redlock.WithTTL(q.asked.ttl), redlock.WithMinHold(q.asked.minHold))
+	h := a.acquire(q)
+	if h == nil {
+		return
+	}
+	m := a.masters[a.plan.faults[0].master]
+	a.note("master", "stopped by %s", a.who)
+	heal := m.breaks("stopped", 0)
+	a.unlock(h)
+	time.Sleep(upTo(a.rng, a.plan.maxTTL/8))
+	heal()
+	time.Sleep(5 * latency)
+	value, left, _ := m.get(h.lock.Name())
+	ends := a.clock.Now().Add(left).Sub(h.hold.Since.Add(q.asked.minHold))
+	drift := q.asked.minHold/50 + 5*latency // of the master's clock and ours
+	a.promise("a minimum hold ends in time", value != h.hold.Value || ends <= drift, "%v: a master keeps it for %v longer", h.hold, ends)
 }
