@@ -1,7 +1,9 @@
 package driver_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -62,6 +64,7 @@ func (a *actor) dies() (l *life, buried func()) {
 func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 	cluster := admin.Of(life.locker).Cluster()
 	before, err := cluster.Members(ctx)
+	a.agree(&before)
 	if err != nil || len(before.Members) == 0 {
 		return "Members", err
 	}
@@ -80,6 +83,7 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 		id := one.ID
 		what, err = "Remove "+id, cluster.Remove(ctx, id)
 		after, failed := cluster.Members(ctx)
+		a.agree(&after)
 		gone := !slices.ContainsFunc(after.Members, func(m admin.Member) bool { return m.ID == id })
 		a.promise("Remove removes", err != nil || failed != nil || gone || a.plan.operators > 1, "%s: nil, and it is a member: %+v", what, after)
 	default:
@@ -88,6 +92,24 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 	a.reachIf("a change of members", err == nil && what != "SetMaxTTL")
 	a.reachIf("a change that its context ended", err != nil && ctx.Err() != nil)
 	return what, err
+}
+
+// agree looks whether all who were told a version of a list were told the same.
+func (r *run) agree(m *admin.Membership) {
+	if m.Version == 0 {
+		return // an error
+	}
+	ids := make([]string, len(m.Members))
+	for i := range m.Members {
+		ids[i] = m.Members[i].ID
+	}
+	slices.Sort(ids)
+	version, told := fmt.Sprint(m.Version, " of ", m.Cluster), fmt.Sprint(m.MaxTTL, ids)
+	r.mu.Lock()
+	before := cmp.Or(r.versions[version], told)
+	r.versions[version] = before
+	r.mu.Unlock()
+	r.promise("one list for each version", before == told, "version %s: %s, and %s", version, before, told)
 }
 
 // changeable changes members in calm times, which must succeed.
@@ -106,6 +128,7 @@ func (r *run) changeable() {
 	versions := make(map[int64]bool)
 	for _, c := range r.clients {
 		m, err := admin.Of(c.current().locker).Cluster().Members(ctx)
+		r.agree(&m)
 		if r.outlived(err) {
 			continue
 		}

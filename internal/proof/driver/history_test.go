@@ -39,10 +39,11 @@ type run struct {
 	holds   []*history.Hold
 	// resources are those that fenced locks protect, by name.
 	resources map[string]*resource
-	waiting   map[string]int // calls that wait, by name
-	waited    map[string]int // calls that have begun to wait, by name
-	checked   map[string]int // how often a promise was looked at
-	reached   map[string]int // how often a rare state was
+	waiting   map[string]int    // calls that wait, by name
+	waited    map[string]int    // calls that have begun to wait, by name
+	checked   map[string]int    // how often a promise was looked at
+	reached   map[string]int    // how often a rare state was
+	versions  map[string]string // lists of members, by version
 	wrong     []string
 	timeline  history.Timeline
 	broken    int // faults that have begun
@@ -61,7 +62,7 @@ func newRun(t *testing.T, p *plan, w *world) *run {
 	r := &run{
 		world: w, t: t, plan: p, ending: make(chan struct{}),
 		waiting: make(map[string]int), waited: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),
-		resources: make(map[string]*resource),
+		resources: make(map[string]*resource), versions: make(map[string]string),
 	}
 	r.base, r.cancel = context.WithCancel(context.Background())
 	return r

@@ -207,6 +207,7 @@ func members(a *actor) {
 	life, ctx, began := a.life(), a.patience(true), a.clock.Now()
 	defer ctx.cancel()
 	m, err := admin.Of(life.locker).Cluster().Members(ctx)
+	a.agree(&m)
 	a.inTime("Members until ctx ends", "Members", began, 0, ctx)
 	if err != nil {
 		a.sound("Members", err, ctx, life)

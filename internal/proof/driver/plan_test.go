@@ -80,6 +80,9 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.maxTTL = pick(rng, 500*time.Millisecond, time.Second, 2*time.Second)
 	p.changes = rng.IntN(6) == 0 && p.masters >= 3 // a list must have most members, also of one more
 	p.length = 500*time.Millisecond + upTo(rng, 1500*time.Millisecond)
+	if p.changes { // each waits for the last one, and for MaxTTL
+		p.maxTTL, p.length = 500*time.Millisecond, 2*time.Second+upTo(p.rng("changes", 0), 3*time.Second)
+	}
 	p.drawLists(p.rng("lists", 0))
 	p.prefix = pick(p.rng("prefix", 0), "", "", "", "app/")
 	p.lingers = pick(rng, 0, 0, 0, 0, 0, 0, 0, upTo(rng, 30*time.Millisecond))
@@ -91,7 +94,11 @@ func newPlan(seed uint64, faults []string) *plan {
 	for i := range count {
 		p.clients = append(p.clients, p.drawClient(i, rng))
 	}
-	for i := range 3 + rng.IntN(5) {
+	actors := 3 + rng.IntN(5)
+	if p.changes {
+		actors = 2
+	}
+	for i := range actors {
 		p.actors = append(p.actors, fmt.Sprint("actor ", i))
 	}
 	p.drawClock(p.rng("clock", 0))

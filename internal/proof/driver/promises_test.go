@@ -145,6 +145,7 @@ var promises = []said{
 	{"redlock.Locker.Adopt", "Errors: ErrLost in a *QuorumError when a quorum does not hold that value, ErrNoQuorum, ErrNoValidity, ErrInvalid, ErrClosed, and the error of a ctx that ended.", "errors of Adopt"},
 	{"redlock.Locker.Adopt", "and the error of a ctx that ended", "adopting in time"},
 	{"admin.Cluster.Members", "Members asks the masters for the list, and returns it as a majority of its members tells it.", "what Members tells"},
+	{"docs/safety.md", "There is one list of members per version", "one list for each version"},
 	{"admin.Cluster.Members", "Members asks the masters for the list", "a new cluster has its masters"},
 	{"admin.Cluster.Members", "Otherwise the error is a *QuorumError with ErrNoQuorum", "errors of Members"},
 	{"admin.Cluster.Members", "Members asks the masters for the list", "Members until ctx ends"},
