@@ -52,8 +52,8 @@ func (r *run) newClient(p *clientPlan) *client {
 	return c
 }
 
-// blind reports whether the client does not look at all masters: Lockers that share nodes connect to
-// no others.
+// blind reports whether the client does not look at all masters: Lockers over nodes connect to no
+// others.
 func (c *clientPlan) blind(masters int) bool { return c.nodes && len(c.list) < masters }
 
 // makeNodes makes the nodes that all Lockers of the client share. They are closed in the end.
