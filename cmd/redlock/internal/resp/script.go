@@ -34,7 +34,7 @@ import (
 // script is a script that was sent.
 type script struct {
 	proto *lua.FunctionProto
-
+	idle  sync.Pool // of interpreters that have run it
 	// compares is set once it has left alone what had another token.
 	compares atomic.Bool
 }

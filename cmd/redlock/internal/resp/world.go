@@ -120,8 +120,15 @@ var functions = map[string][]string{
 	"math":   {"abs", "ceil", "floor", "max", "min"},
 }
 
-// newState returns an interpreter that has the functions, and the globals that a script may use.
-func newState() (*lua.LState, *lua.LTable) {
+// interpreter runs one script, again and again: what a script does to the tables of functions
+// concerns no other script. Its globals are of one run.
+type interpreter struct {
+	lua   *lua.LState
+	outer *lua.LTable // the metatable of the globals of a run, where what all runs share is found
+	world *world      // of the run
+}
+
+func newInterpreter() *interpreter {
 	l := lua.NewState(lua.Options{
 		SkipOpenLibs: true, CallStackSize: 64, MinimizeStackMemory: true, RegistrySize: 512, RegistryMaxSize: 16 << 10, RegistryGrowStep: 512,
 	})
@@ -129,22 +136,36 @@ func newState() (*lua.LState, *lua.LTable) {
 	lua.OpenString(l)
 	lua.OpenTable(l)
 	lua.OpenMath(l)
-	l.SetTop(0)
-	env := l.NewTable()
+	shared := l.NewTable()
 	for module, names := range functions {
-		from, to := l.G.Global, env
+		from, to := l.G.Global, shared
 		if module != "" {
 			from, to = from.RawGetString(module).(*lua.LTable), l.NewTable()
-			env.RawSetString(module, to)
+			shared.RawSetString(module, to)
 		}
 		for _, name := range names {
 			to.RawSetString(name, from.RawGetString(name))
 		}
 	}
 	// Texts have methods, as in text:rep(9), which are to be the same.
-	l.SetMetatable(lua.LString(""), l.NewTable())
-	l.SetField(l.GetMetatable(lua.LString("")), "__index", env.RawGetString("string"))
-	return l, env
+	texts := l.NewTable()
+	texts.RawSetString("__index", shared.RawGetString("string"))
+	l.SetMetatable(lua.LString(""), texts)
+
+	in := &interpreter{lua: l, outer: l.NewTable()}
+	in.outer.RawSetString("__index", shared)
+	redis := l.NewTable()
+	shared.RawSetString("redis", redis)
+	redis.RawSetString("call", l.NewFunction(func(l *lua.LState) int { return in.world.call(l) }))
+	redis.RawSetString("pcall", l.NewFunction(func(l *lua.LState) int { return in.world.pcall(l) }))
+	redis.RawSetString("log", l.NewFunction(func(*lua.LState) int { return 0 }))
+	redis.RawSetString("status_reply", l.NewFunction(replying("ok")))
+	redis.RawSetString("error_reply", l.NewFunction(replying("err")))
+	redis.RawSetString("replicate_commands", l.NewFunction(func(l *lua.LState) int { l.Push(lua.LTrue); return 1 }))
+	for i, level := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
+		redis.RawSetString(level, lua.LNumber(i))
+	}
+	return in
 }
 
 // run runs a script in the world, and returns what it returned.
@@ -154,36 +175,35 @@ func (w *world) run(ctx context.Context, s *script, argv []string) (reply lua.LV
 			err = fmt.Errorf("ERR Error running script: %v", r)
 		}
 	}()
-	l, env := newState()
-	defer l.Close()
-	redis := l.NewTable()
-	redis.RawSetString("call", l.NewFunction(w.call))
-	redis.RawSetString("pcall", l.NewFunction(w.pcall))
-	redis.RawSetString("log", l.NewFunction(func(*lua.LState) int { return 0 }))
-	redis.RawSetString("status_reply", l.NewFunction(replying("ok")))
-	redis.RawSetString("error_reply", l.NewFunction(replying("err")))
-	redis.RawSetString("replicate_commands", l.NewFunction(func(l *lua.LState) int { l.Push(lua.LTrue); return 1 }))
-	for i, level := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
-		redis.RawSetString(level, lua.LNumber(i))
+	in, _ := s.idle.Get().(*interpreter)
+	if in == nil {
+		in = newInterpreter()
 	}
-	env.RawSetString("redis", redis)
-	keys, args := l.NewTable(), l.NewTable()
+	l := in.lua
+	in.world = w
+	globals, keys, args := l.NewTable(), l.NewTable(), l.NewTable()
+	globals.Metatable = in.outer
 	for _, st := range w.states {
 		keys.Append(lua.LString(st.key))
 	}
 	for _, arg := range argv {
 		args.Append(lua.LString(arg))
 	}
-	env.RawSetString("KEYS", keys)
-	env.RawSetString("ARGV", args)
+	globals.RawSetString("KEYS", keys)
+	globals.RawSetString("ARGV", args)
 	l.SetContext(&budget{ctx, mostInstructions})
 	f := l.NewFunctionFromProto(s.proto)
-	f.Env = env
+	f.Env = globals
 	l.Push(f)
-	if err := l.PCall(0, 1, nil); err != nil {
+	if err := l.PCall(0, 1, nil); err != nil { // and its interpreter is not used again
 		return nil, fmt.Errorf("ERR Error running script: %w", plainError(err))
 	}
-	return l.Get(-1), nil
+	reply = l.Get(-1)
+	l.SetTop(0)
+	l.RemoveContext()
+	in.world = nil
+	s.idle.Put(in)
+	return reply, nil
 }
 
 // plainError returns the error of a script without the trace of the interpreter.
