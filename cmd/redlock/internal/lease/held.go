@@ -16,12 +16,12 @@ import (
 // also not of the same token. The zero Ref is none.
 type Ref struct {
 	value string
-	at    []int         // the masters that had it
-	lock  *redlock.Lock // if this process granted it
+	at    []int  // the masters that had it
+	grant *Grant // if this process granted it
 }
 
 // Ref returns the lease that was granted.
-func (g Grant) Ref() Ref { return Ref{value: g.lock.Value(), lock: g.lock} }
+func (g Grant) Ref() Ref { return Ref{value: g.lock.Value(), grant: &g} }
 
 // Ref returns the lease that was seen; none if the holder is another program.
 func (h Holder) Ref() Ref {
@@ -77,12 +77,15 @@ func (l *Leases) ReleaseSeen(ctx context.Context, name string, ref Ref) error {
 	switch {
 	case ref.value == "":
 		return fmt.Errorf("%w: %q has no lease", redlock.ErrLost, name)
-	case ref.lock == nil || len(ref.lock.Names()) > 1:
+	case ref.grant == nil || len(ref.grant.lock.Names()) > 1:
 		return l.door.Leases.Release(ctx, name, ref.value, ref.at)
 	}
-	err := ref.lock.Unlock(ctx) // it knows which masters may yet grant it
+	err := ref.grant.lock.Unlock(ctx) // it knows which masters may yet grant it
 	if err == nil || errors.Is(err, redlock.ErrLost) {
-		l.forget(name, ref.lock)
+		l.forget(name, ref.grant.lock)
+	}
+	if err == nil && ref.grant.released.Swap(true) { // Unlock tells the same again
+		return fmt.Errorf("%w: %q was released before", redlock.ErrLost, name)
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
@@ -50,7 +51,8 @@ type Grant struct {
 	Fence int64         // 0 without Fence
 	Valid time.Duration // from the moment that Acquire returned
 
-	lock *redlock.Lock
+	lock     *redlock.Lock
+	released *atomic.Bool // a release was confirmed, which is told once
 }
 
 // Holder is who holds a name.
@@ -130,7 +132,7 @@ func (l *Leases) Acquire(ctx context.Context, r Request) (g Grant, err error) {
 	if !l.door.Leases.Detach(lock) {
 		return Grant{}, fmt.Errorf("acquire %q: %w", r.Names[0], redlock.ErrNoValidity) // it undoes itself
 	}
-	g = Grant{Name: r.Names[0], Token: r.Token, Fence: lock.Fence(), Valid: r.TTL, lock: lock}
+	g = Grant{Name: r.Names[0], Token: r.Token, Fence: lock.Fence(), Valid: r.TTL, lock: lock, released: new(atomic.Bool)}
 	if ctx.Err() != nil || !enough {
 		l.GiveBack(g)
 		if ctx.Err() != nil {

@@ -92,7 +92,12 @@ func TestAPlainDeleteMeansTheLeaseThatTheConnectionKnows(t *testing.T) {
 			A EXPIRE n 5 = 0
 			C GET n = 1
 			C DEL n = 1
-			B DEL n = 0`)
+			B DEL n = 0
+
+			# nor is it told twice that it was there
+			A SET n T NX PX 10000 = OK
+			C DELIFEQ n T = 1
+			A DEL n = 0`)
 	})
 }
 

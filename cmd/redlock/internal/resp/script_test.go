@@ -31,8 +31,8 @@ const (
 	extendAny  = `return redis.call('expire', KEYS[1], 20)`
 )
 
-// Each script, where the key is absent, is mine, and is another's: what it replies, and who holds the
-// key afterwards. "+" is with a longer time to live.
+// Each script, where the key is absent, is mine, and is another's: what it replies, and who holds
+// the key afterwards. "+" is with a longer time to live.
 func TestScriptsDoWhatTheyDoInAWorldOfTheirKeys(t *testing.T) {
 	const stranger = "ERR the script takes a lock whoever holds it"
 	for _, one := range []struct{ name, script, absent, mine, other string }{
