@@ -93,6 +93,38 @@ func ExampleQueue_Run() {
 	// <nil>
 }
 
+func ExampleQueue_Dead() {
+	orders, stop := open("orders")
+	defer stop()
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must(orders.Add(ctx, []queue.Item{{ID: "4711", Payload: []byte("cancel if unpaid")}}, 0))
+	err := orders.Run(ctx, func(_ context.Context, task queue.Task) error {
+		fmt.Printf("attempt %d to %s\n", task.Attempt, task.Payload)
+		return errors.New("the shop is closed")
+	}, queue.WithMaxAttempts(2), queue.WithBackoff(time.Millisecond, time.Second), queue.WithFailed(func(err *queue.TaskError) {
+		if err.Dead {
+			cancel() // Run ends
+		}
+	}))
+	must(err)
+
+	ctx = context.Background()
+	letters, err := orders.Dead(ctx, 10)
+	must(err)
+	for _, letter := range letters {
+		fmt.Printf("%s is dead after %d attempts: %s\n", letter.ID, letter.Attempts, letter.Errors[0].Text)
+	}
+	n, err := orders.Retry(ctx, "4711")
+	fmt.Println("put back:", n, err)
+	// Output:
+	// attempt 1 to cancel if unpaid
+	// attempt 2 to cancel if unpaid
+	// 4711 is dead after 2 attempts: the shop is closed
+	// put back: 1 <nil>
+}
+
 func ExampleQueue_Dequeue() {
 	reminders, stop := open("reminders")
 	defer stop()

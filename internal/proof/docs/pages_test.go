@@ -156,7 +156,7 @@ func TestEveryCellOfTheComparisonHasASource(t *testing.T) {
 			checked++
 		}
 	}
-	assert.Equal(t, 10*4+9*5, checked)
+	assert.Equal(t, 10*4+9*5+12*3, checked)
 }
 
 // ratio matches a median with the lowest and the highest of its rounds.
