@@ -19,6 +19,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,7 +201,7 @@ func checkTTL(ttl time.Duration) error {
 
 // explain adds the way out to the error of a TTL that the cluster does not permit.
 func (l *Leases) explain(err error, ttl time.Duration) error {
-	if !errors.Is(err, redlock.ErrInvalid) || ttl < time.Second {
+	if !errors.Is(err, redlock.ErrInvalid) || !strings.Contains(err.Error(), ": TTL ") {
 		return err
 	}
 	return fmt.Errorf("%w; a lease of %v is kept for %v by the masters: `redlock members max-ttl` and `redlock serve --max-ttl` allow more",
