@@ -331,6 +331,7 @@ func TestAForcedReleaseNeedsALoginTheNameAndAReason(t *testing.T) {
 }
 
 func TestManyViewersCostWhatOneDoes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{locks: []survey.Inspection{held("x", "me")}, calls: 5000}
 		d := open(t, s, settings{})

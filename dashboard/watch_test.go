@@ -18,6 +18,7 @@ import (
 )
 
 func TestLocksThatWereAskedAboutOnceAreForgotten(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
 		d := open(t, s, settings{})
@@ -124,6 +125,7 @@ func TestAPageOfLargeSemaphoresKeepsNobodyFromOtherLocks(t *testing.T) {
 
 // Nothing is wrong with the masters, and what is shown would be old.
 func TestANameThatWaitsForOthersIsRefused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t, largeSemaphores(), settings{})
 		get(t, d, "/lock?name=s0")
@@ -138,6 +140,7 @@ func TestANameThatWaitsForOthersIsRefused(t *testing.T) {
 }
 
 func TestAPermitCostsWhatAMasterDoesForIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := largeSemaphores()
 		d := open(t, s, settings{})
