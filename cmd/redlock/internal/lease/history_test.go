@@ -188,7 +188,7 @@ func TestNoTwoLeasesOfANameAreValidAtOnce(t *testing.T) {
 				require.NoError(t, servers[i/2].Release(context.Background(), "m", token))
 				time.Sleep(time.Second)
 			}
-			for _, name := range []string{"m", "n"} { // a wait list may outlive a waiter that masters did not hear
+			for _, name := range []string{"m", "n"} { // a wait list may stay that masters were not told of
 				requireFree(t, c, name)
 			}
 		})

@@ -121,6 +121,9 @@ func (c *conn) do(args []string) {
 	name := strings.ToUpper(args[0])
 	cmd, known := commands[name]
 	switch {
+	case name == "POST", name == "HOST:": // a browser, which a page had send commands in a form
+		c.left = true
+		return
 	case !c.in.known && !cmd.open:
 		c.fail("NOAUTH Authentication required.")
 		return

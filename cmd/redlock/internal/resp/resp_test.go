@@ -286,6 +286,15 @@ func (f *fleet) exchange(sent string) string {
 	return strings.ReplaceAll(string(all), "\r\n", " ")
 }
 
+// A page in a browser on this machine can send a form to the door, and commands in it.
+func TestABrowserIsNotServed(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		assert.Empty(t, f.exchange("POST / HTTP/1.1\r\nHost: 127.0.0.1:6390\r\n\r\nSET n T NX PX 10000\r\n"))
+		assert.NotContains(t, f.exchange("GET / HTTP/1.1\r\nHost: 127.0.0.1:6390\r\n\r\nSET n T NX PX 10000\r\n"), "OK")
+		f.LeavesNothing(time.Second)
+	})
+}
+
 func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		assert.Equal(t, "+OK $-1 $1 T :1 $-1 +OK ",
