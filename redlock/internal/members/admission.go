@@ -13,7 +13,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Limits of asking for markers.
+// Limits of asking for markers. How long a quarantine or a request of the members' protocol may
+// last is in package core, because what is safe rests on that; these only say how soon something
+// is noticed.
 const (
 	askTimeout = core.AskTimeout
 
@@ -33,7 +35,9 @@ const (
 	checkRest  = 4500 * time.Millisecond // before an idle connection is PINGed
 )
 
-// admission is a request for a server's marker, or for a change of it.
+// admission is a request for a server's marker, or for a change of it. Whoever puts it into the
+// outbox owns it until mu is free; then it belongs to whoever sends it, and then to the node,
+// whose reader completes it once.
 type admission struct {
 	membership   *Membership // once it is sent
 	node         int
@@ -58,32 +62,44 @@ func (st *state) readLocked(i int, text string, now int64) (forgot bool) {
 	waits = st.waitsToBeKnownLocked(i, &v) || waits
 	waits = n.waitsToBeRead() || waits
 	j := n.server.Judge(n.marker, v)
+	// Each loss is told once: it may be found by a proof, by a read, and at the next connection.
 	if j.Forgot && n.reported != n.known || n.known == "" && n.met != "" && n.met != n.marker.Incarnation {
 		n.reported = n.known
 		st.forgotLocked(n)
 		forgot = true
 	}
 	n.met = n.marker.Incarnation
-	n.phase = phaseQuarantined
+	n.phase = phaseQuarantined // it votes by this marker or not at all
 	if j.Votes {
 		n.phase, n.known, n.until = phaseVoting, n.marker.Incarnation, 0
 	}
+	st.planLocked(i, &j, &v, waits, now)
+	return forgot
+}
+
+// planLocked plans what is written to a master, and when its marker is read again. Unless it votes,
+// every way through this ends with a request, or with a time at which tick comes back to it: so no
+// node is forgotten that could vote one day.
+func (st *state) planLocked(i int, j *core.Judgement, v *core.Knowledge, waits bool, now int64) {
+	n := &st.members[i]
 	if n.marker.State == record.MarkerLater && now == 0 {
 		st.sendLocked(i, nil, nil) // it may be one that we know again
-		return forgot
+		return
 	}
 	if waits || n.marker.State == record.MarkerLater {
 		n.retryAt = st.clock.Now().Add(n.pause.Next())
-		return forgot
+		return
 	}
 	if n.unnamed() && !v.Watched {
 		n.until = n.watchedAt(st.quarantineLocked())
 		n.retryAt = n.until
-		return forgot
+		return
 	}
+	// The marker is active, and its memory is not the one that we knew before the connection
+	// broke.
 	if v.Early && n.marker.State == record.MarkerActive && n.server.Is(n.marker) {
 		n.until, n.retryAt = n.trusted, n.trusted
-		return forgot
+		return
 	}
 	switch left := j.TimeLeft(now, st.looks); {
 	case j.Change == nil, st.looks && j.Votes:
@@ -106,7 +122,6 @@ func (st *state) readLocked(i int, text string, now int64) (forgot bool) {
 			}
 		}
 	}
-	return forgot
 }
 
 // unnamed reports whether the server says who it is, and its marker does not say which process it
@@ -123,7 +138,10 @@ func (n *member) watchedAt(maxTTL time.Duration) clock.Instant {
 	return n.identity.Connected.Add(max(maxTTL, time.Duration(n.marker.MaxTTL)*time.Millisecond))
 }
 
-// knowledgeLocked returns what is known besides a node's marker.
+// knowledgeLocked returns what is known besides a node's marker, for core.Server.Judge. Own is
+// said only if every other node has told its marker since this one's was read, and none has the
+// same: a marker that two servers have does not say which of them holds what the other one was
+// given.
 func (st *state) knowledgeLocked(i int, now int64) core.Knowledge {
 	n := &st.members[i]
 	v := core.Knowledge{
@@ -146,7 +164,9 @@ func (st *state) knowledgeLocked(i int, now int64) core.Knowledge {
 }
 
 // waitsForOthersLocked reports whether other nodes must first tell whether one of them has the
-// incarnation of this one, which may have come back with all that it held. It asks them.
+// incarnation of this one, which may have come back with all that it held. It asks them. Each
+// answer brings this node's retryAt no nearer: it looks again by its own pauses, which begin at 2
+// ms.
 func (st *state) waitsForOthersLocked(i int) bool {
 	n := &st.members[i]
 	out := st.members.taken().Minus(n.said.Or(quorum.Only(i)))
@@ -180,7 +200,8 @@ func (n *member) waitsToBeRead() bool {
 	return waits
 }
 
-// saidLocked notes that a node has told its marker.
+// saidLocked notes that a node has told its marker, for those that wait for the others' word. It
+// must be called before the marker is judged: the judgement may ask the others again.
 func (st *state) saidLocked(i int) {
 	for k := range st.members {
 		if st.members[k].early {
@@ -189,7 +210,9 @@ func (st *state) saidLocked(i int) {
 	}
 }
 
-// sendLocked puts a change of a node's marker into the outbox; a nil change only reads it.
+// sendLocked puts a change of a node's marker into the outbox; a nil change only reads it. The
+// change is made only if the marker is still n.text: so it may be based on all that is known now,
+// however late it arrives. Nothing else may be asking, unless its answer is not wanted any more.
 func (st *state) sendLocked(i int, change *wire.Swap, of *confirmation) {
 	n := &st.members[i]
 	if change == nil {
@@ -224,8 +247,8 @@ func (a *admission) Complete(_ int, reply any, err error) {
 		n.server.Hides = false // the marker now says so
 	}
 	if text != n.text && m.RunID != "" && !n.server.Fits(m) {
-		// The client that wrote it was told something else about this server than we were. The next
-		// handshake shows which of the two is true now. If instead each client wrote what it
+		// The client that wrote it was told something else about this server than we were. The
+		// next handshake shows which of the two is true now. If instead each client wrote what it
 		// believes, the two would overwrite each other for ever.
 		ms.mismatchLocked(n)
 		ms.endLocked(false)
@@ -251,7 +274,8 @@ func (a *admission) Complete(_ int, reply any, err error) {
 // errMismatch is why a connection ends on which the marker does not match the handshake.
 var errMismatch = errors.New("a different server answers than when the connection began, or it has been a replica since")
 
-// mismatchLocked takes away a node's vote until its next connection.
+// mismatchLocked takes away a node's vote until its next connection, which the caller sees to. For
+// a moment, callers are told to wait for that (undecidedLocked), because it mostly comes at once.
 func (st *state) mismatchLocked(n *member) {
 	st.confirmation = nil
 	n.phase, n.retryAt, n.lost = phaseQuarantined, never, st.clock.Now().Add(askTimeout/2)
@@ -277,6 +301,8 @@ func serverOf(id pipeline.Identity, maxTTL time.Duration) core.Server {
 	// A restart erases that it was a replica. So a server that has replicas, and might be made a
 	// replica of one of them that knows less, is not trusted to come back with all that it held.
 	s.Durable = id.Durable && !id.Replicated && !id.Promoted
+	// What the server says of itself becomes a word of its marker. What could not be read back as
+	// one is as if it said nothing, which counts against it.
 	if !record.IsWord(s.RunID) {
 		s.RunID = record.Unknown
 	}
@@ -298,11 +324,11 @@ func (st *state) waitsToBeKnownLocked(i int, v *core.Knowledge) bool {
 }
 
 // isElsewhereLocked reports whether a server seems to have come back with all that it held as a
-// member, and not at the endpoint at which that member was added, as far as is known. It may be the
-// member by another name, or have a copy of its data. So it is believed when the list of members
-// says that this is its endpoint, or when it turns out to be the server that answers there, or when
-// somebody who knew that has written its new process into the marker. Otherwise it is taken for one
-// that forgot, once whoever knows had the time to do so.
+// member, and not at the endpoint at which that member was added, as far as is known. It may be
+// the member by another name, or have a copy of its data. So it is believed when the list of
+// members says that this is its endpoint, or when it turns out to be the server that answers
+// there, or when somebody who knew that has written its new process into the marker. Otherwise it
+// is taken for one that forgot, once whoever knows had the time to do so.
 func (st *state) isElsewhereLocked(i int) bool {
 	k, n := &st.belief, &st.members[i]
 	p := n.place
@@ -323,7 +349,9 @@ type confirmation struct {
 }
 
 // startConfirmationLocked starts the second read if all nodes were new in the first and nothing is
-// under way.
+// under way. While it lasts, no other request is made (tick), so each node's next answer is the
+// one that is compared; whatever happens to a node ends it (confirmation = nil), and another
+// begins when all are new again.
 func (st *state) startConfirmationLocked() {
 	if st.mode != Auto || st.confirmation != nil || st.stopped {
 		return
@@ -346,8 +374,9 @@ func (st *state) startConfirmationLocked() {
 	}
 }
 
-// endConfirmationLocked makes the nodes of a new cluster active if all answers were the same again.
-// Otherwise some nodes are active by now; the others will be in a moment, and are read again.
+// endConfirmationLocked makes the nodes of a new cluster active if all answers were the same
+// again. Otherwise some nodes are active by now; the others will be in a moment, and are read
+// again.
 func (st *state) endConfirmationLocked() {
 	equal := st.confirmation.equal
 	st.confirmation = nil
@@ -388,8 +417,8 @@ func (st *state) judgeProoflessLocked(n *member) (forgot bool) {
 	case before.RunID == "": // it had not said who it is, and now does
 		n.until, n.young = id.Started.Add(st.quarantineLocked()), false
 	default:
-		// A server that restarted, a promoted replica, another machine at this address, or a server
-		// that no longer says who it is: when it started says nothing about what it knows.
+		// A server that restarted, a promoted replica, another machine at this address, or a
+		// server that no longer says who it is: when it started says nothing about what it knows.
 		n.until, n.young, forgot = id.Connected.Add(st.quarantineLocked()), false, true
 	}
 	if st.mode == Off {
@@ -414,8 +443,8 @@ func (t table) allYoung() bool {
 
 // reconsider handles a marker other than the one with which a node was admitted, and reports
 // whether the node votes by it. It does if another client has activated the incarnation that we
-// know, or has only refreshed the marker. Otherwise the server has forgotten what it held, or it is
-// a different one: the connection ends, and the next one finds out.
+// know, or has only refreshed the marker. Otherwise the server has forgotten what it held, or it
+// is a different one: the connection ends, and the next one finds out.
 func (ms *Membership) reconsider(i int, text string) bool {
 	m := record.ParseMarker(text)
 	ms.mu.Lock()
@@ -437,7 +466,8 @@ func (ms *Membership) reconsider(i int, text string) bool {
 		ms.mu.Unlock()
 		return false
 	}
-	// Not if only the rest of the marker is new, as when a replica that is long gone was forgotten.
+	// Not if only the rest of the marker is new, as when a replica that is long gone was
+	// forgotten.
 	forgot := n.known != "" && n.reported != n.known && (m.State != record.MarkerActive || m.Incarnation != n.known)
 	if forgot {
 		n.reported = n.known
@@ -449,13 +479,15 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	return false
 }
 
-// votesBy reports whether a node votes by a marker.
+// votesBy reports whether a node votes by a marker, in the View as it is now. It takes no mutex:
+// the decision may be another one by then, as for any vote.
 func (st *state) votesBy(i int, text string) bool {
 	v := st.View()
 	return v.Voting.Has(i) && v.markers[i] == text
 }
 
-// forgotLocked notes that a server has forgotten.
+// forgotLocked notes that a server has forgotten. Locks that began before this epoch may rest on
+// what it held (ForgottenSince), so it must come before the observer is told.
 func (st *state) forgotLocked(n *member) {
 	n.restarted, n.forgotten = st.epoch.Add(1), cmp.Or(n.known, n.met)
 }

@@ -10,6 +10,16 @@
 //	time ──▶ tick ──▶ readLocked ──────────────────────────┴──▶ endLocked ──▶ View
 //
 // Rounds only load the View, without a mutex: so a vote costs no more than a comparison of texts.
+//
+// Who may do what:
+//
+//	handshakes and readers of nodes  connected, Complete, Proven   take mu, decide, and are done
+//	timers of the clock              tick, checkTick               the same
+//	the reconciler, operators        survey, ask, apply            await answers, while mu is free
+//
+// A method whose name ends in Locked needs mu. None of them waits, sends anything or calls the
+// observer: what they have to send goes into the outbox, and endLocked sends it when mu is free.
+// So mu is held for one decision at a time, and whoever holds it may call any of them.
 package members
 
 import (
@@ -36,7 +46,9 @@ const (
 	Off                // every answer counts
 )
 
-// Observer is told of changes. No mutex of this package is held during its calls.
+// Observer is told of changes. No mutex of this package is held during its calls, so they may ask
+// the Membership. They come on the goroutine that brought the change, which may be the reader of a
+// node: they must not wait for an answer of a node.
 type Observer struct {
 	VotesChanged  func()               // time or a server may have changed whose votes count
 	ServerForgot  func()               // a server has forgotten what it held
@@ -71,8 +83,8 @@ type Membership struct {
 	work   sync.WaitGroup // the reconciler, and calls that are being made; none begins once stopped is set
 }
 
-// state is what is known, and what follows from it. Its methods send nothing and tell nobody. Those
-// whose names end in Locked need mu; the others may be called by anybody.
+// state is what is known, and what follows from it. Its methods send nothing and tell nobody.
+// Those whose names end in Locked need mu; the others may be called by anybody.
 type state struct {
 	// These never change.
 	mode     Mode
@@ -105,10 +117,13 @@ type state struct {
 	stopped      bool          // nothing begins any more; never unset
 }
 
-// table is what is known of the nodes, by position.
+// table is what is known of the nodes, by position. Its methods need mu, and only look, but for
+// findDuplicates.
 type table []member
 
-// View says whose votes count at a moment.
+// View says whose votes count at a moment. It never changes, so a round may keep one for as long
+// as it likes; but it should count with the newest, because a vote that is taken away later counts
+// no more in any tally. Its slices are by position, as many as nodes were known.
 type View struct {
 	Voting     quorum.NodeSet // the nodes whose votes count
 	Duplicates quorum.NodeSet // the same server as another node: asked for a release only
@@ -127,13 +142,16 @@ type View struct {
 	hashes    []uint64
 }
 
-// member is what is known of a node's vote. All of it is guarded by the mutex of the Membership.
+// member is what is known of a node's vote. All of it is guarded by the mutex of the Membership. A
+// pointer to one is good while mu is held, and no longer: a new node moves them all (addNode).
 // What was learned on a connection goes with it (connected). What was known of the master's memory
 // outlives it (known, met, reported, pardoned): by that we notice what it forgot meanwhile.
 type member struct {
-	position  position
-	unwatch   func() // ends the watch of the node; nil while there is none
-	seen      bool   // it has connected
+	position position
+	unwatch  func() // ends the watch of the node; nil while there is none
+
+	// Of the server, from its handshake (connected), and what was made of its marker since.
+	seen      bool // it has connected
 	identity  pipeline.Identity
 	before    pipeline.Identity // on the connection before
 	phase     phase
@@ -141,8 +159,10 @@ type member struct {
 	forgotten string // the incarnation that it forgot then; empty if that is not known
 	duplicate int    // index of an earlier node that is the same server; -1 for none
 
+	// Of the marker and the register, as they were last read. The first four are one thing: only
+	// readLocked sets them, and connected, when the connection is new.
 	server    core.Server
-	text      string // the marker as it was last read
+	text      string // the marker
 	marker    record.Marker
 	place     record.Place // what the marker says of the cluster
 	id        string       // the member that it was last; empty for none
@@ -157,9 +177,13 @@ type member struct {
 	met       string       // the incarnation that its marker named last, in whatever state
 	pardoned  string       // the incarnation that Initialize made active: trusted whatever we know
 
+	// A server that comes back may be given the data of another one at once. So for a quarantine
+	// after the connection broke, it is believed only by what it was known by.
 	trusted    clock.Instant // until then only the known incarnation is trusted
 	distrusted string        // the known incarnation that trusted was set for
 
+	// Of the requests for the marker. One is under way at a time, so an answer that is not that of
+	// asking is one to an earlier connection, and is dropped.
 	asking  *admission     // under way; nil if none is
 	retryAt clock.Instant  // when to ask again
 	pause   clock.Backoff  // between two reads of a marker that others may change
@@ -182,7 +206,9 @@ type member struct {
 // prooflessMemory stands for the incarnation of a node that could not prove anything.
 const prooflessMemory = "proofless"
 
-// phase is how far a node has come.
+// phase is how far a node has come. It is of the present connection: readLocked and
+// judgeProoflessLocked decide it anew, and a loss of memory that is noticed meanwhile takes it
+// back to quarantined (expelCopiesLocked, mismatchLocked).
 //
 //	unseen ──▶ quarantined ◀──▶ voting
 //	  └──▶ proofless (the marker is out of reach: see admission.go)
@@ -197,7 +223,9 @@ const (
 
 const never = core.Never
 
-// New returns the membership of some nodes, of which nothing is known yet.
+// New returns the membership of some nodes, of which nothing is known yet. It takes nodes over as
+// the first positions, and the caller must not change it. Nobody has a vote in the first View, and
+// no lock is too long for it: whether one is, is known when its masters are.
 func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership {
 	ms := &Membership{state: state{
 		mode: config.Mode, maxTTL: config.MaxTTL, cluster: config.Cluster, looks: config.Looks, clock: config.Clock, dial: config.Dial,
@@ -215,11 +243,13 @@ func New(config Config, nodes []*pipeline.Node, observer *Observer) *Membership 
 	return ms
 }
 
+// newMember returns what is known of a node that has never connected: also of one that takes the
+// position of another.
 func newMember() member {
 	return member{duplicate: -1, retryAt: never, position: position{ends: never, reusable: never}}
 }
 
-// Watch watches the nodes until Stop.
+// Watch watches the nodes until Stop. It is called once.
 func (ms *Membership) Watch() {
 	ms.CheckHealth()
 	for i := range ms.Nodes() {
@@ -227,6 +257,8 @@ func (ms *Membership) Watch() {
 	}
 }
 
+// watch watches one node. A Stop that came between the call and here did not see unwatch, so it is
+// left to this goroutine; one that comes later finds it.
 func (ms *Membership) watch(i int) {
 	stop := ms.Nodes()[i].Observe(func() { ms.nodeChanged(i) })
 	ms.mu.Lock()
@@ -240,7 +272,10 @@ func (ms *Membership) watch(i int) {
 	ms.nodeChanged(i) // it may be connected already
 }
 
-// nodeChanged checks a node whose state or identity may have changed.
+// nodeChanged checks a node whose state or identity may have changed. Who votes is decided only if
+// there is a new identity: a connection that ended takes no vote away, as what was counted on it
+// was proven. But the reconciler may have something to do, and whoever waits for a node asks its
+// state.
 func (ms *Membership) nodeChanged(i int) {
 	if id, met := ms.Nodes()[i].Identity(); met {
 		ms.connected(i, id)
@@ -329,7 +364,8 @@ func (ms *Membership) endLocked(forgot bool) {
 	ms.observer.VotesChanged()
 }
 
-// send makes the calls. mu is not held, because one may complete at once.
+// send makes the calls, each of which was taken from the outbox by this goroutine alone. mu is not
+// held, because one may complete at once.
 func (ms *Membership) send(outbox []*admission) {
 	for _, a := range outbox {
 		a.membership = ms
@@ -358,8 +394,8 @@ type sink interface{ asks() *Membership }
 // any node, also of those that stay open.
 //
 // The order is what makes it complete. Once stopped is set, nothing begins: do and the timers look
-// at it under the mutex. Then the reconciler ends, which may be waiting for an answer, and last the
-// requests are withdrawn that are still in the queues of nodes.
+// at it under the mutex. Then the reconciler ends, which may be waiting for an answer, and last
+// the requests are withdrawn that are still in the queues of nodes.
 func (ms *Membership) Stop() {
 	ms.mu.Lock()
 	var unwatch []func()
@@ -400,7 +436,8 @@ func (st *state) client() *core.Client {
 	return st.clientLocked()
 }
 
-// clientLocked is client where mu is held.
+// clientLocked is client where mu is held. It asks the nodes for their states, which takes a mutex
+// of each: theirs are never held while ours is awaited.
 func (st *state) clientLocked() *core.Client {
 	c := &core.Client{Named: st.cluster, Nodes: make([]core.Node, len(st.members)), Lives: maps.Clone(st.lives)}
 	for i := range st.members {
@@ -419,13 +456,15 @@ func (st *state) clientLocked() *core.Client {
 	return c
 }
 
-// LongestTTL is how long any lock may last, as far as it is known.
+// LongestTTL is how long any lock may last, as far as it is known: also under the version before
+// the one that counts. Before a cluster is known, it is what a new one of ours would have.
 func (ms *Membership) LongestTTL() time.Duration {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	return ms.longestLocked()
 }
 
+// longestLocked is LongestTTL where mu is held.
 func (st *state) longestLocked() time.Duration {
 	if r := st.belief.Roster; r != nil {
 		return r.Longest()
@@ -433,4 +472,6 @@ func (st *state) longestLocked() time.Duration {
 	return st.maxTTL
 }
 
+// quarantineLocked returns how long a server waits that may have forgotten, as far as we know now.
+// One that already waits does so for what its marker says, if that is longer.
 func (st *state) quarantineLocked() time.Duration { return core.Quarantine(st.longestLocked()) }

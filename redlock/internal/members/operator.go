@@ -39,6 +39,8 @@ func (rc *Reconciler) look(ctx context.Context) ([]core.Report, error) {
 	return reports, nil
 }
 
+// standing returns what the reports say of the version by which votes count now: learn may have
+// found a newer one in them. An operator is told of a conflict, and changes neither cluster.
 func (rc *Reconciler) standing(reports []core.Report) (Standing, error) {
 	rc.ms.mu.Lock()
 	defer rc.ms.mu.Unlock()
@@ -51,7 +53,9 @@ func (rc *Reconciler) standing(reports []core.Report) (Standing, error) {
 // Progress is told what a change waits for. It must be quick.
 type Progress func(waits string, left time.Duration)
 
-// Operation is a change of the cluster's list.
+// Operation is a change of the cluster's list. Its functions are called on the goroutine of
+// Change, one at a time, while no mutex is held. Next is asked anew at each turn, and must come to
+// the same change from any standing: somebody else may have made a part of it.
 type Operation struct {
 	Next   func(*Standing) (*record.Roster, error) // returns the next version; nil if nothing is left to do
 	Chosen func(before, after *record.Roster)      // is called for each version that was chosen meanwhile
@@ -106,8 +110,9 @@ func endedWhile(err error, waits string) error {
 	return fmt.Errorf("%w: %s", err, waits)
 }
 
-// advance makes the next step of a change. It returns what it waits for, and how long that takes at
-// least.
+// advance makes the next step of a change. It returns what it waits for, and how long that takes
+// at least. A step that fails is no error: the next look shows what became of it, and somebody
+// else may have made it. Only what Next refuses, or a context that ended, ends a change.
 func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (waits string, left time.Duration, done bool, err error) {
 	own, err := o.Next(s)
 	if err != nil {
@@ -129,7 +134,7 @@ func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (wa
 	case core.AwaitLocks:
 		return "locks that may have begun before the last change", s.Next, false, nil
 	case core.FinishBegun:
-		own = nil
+		own = nil // this look did not ask whether all members know this version
 	case core.ChooseAfter:
 	}
 	chosen, err := rc.choose(ctx, s.Roster, own, s.Reports)
@@ -151,8 +156,11 @@ func (rc *Reconciler) whyDown(p record.Peer) string {
 }
 
 // Prepare makes a master a candidate: a member once it is told a version that has it. It returns
-// the ID that it has, or will have. The master must be new, or have been removed from this cluster.
-// The first look at it is that of s, which takes no time from what follows it.
+// the ID that it has, or will have. The master must be new, or have been removed from this
+// cluster. The first look at it is that of s, which takes no time from what follows it.
+//
+// To be a candidate grants nothing: the master votes once it is told a version that has it. So one
+// that nobody goes on with may stay a candidate, and the next call finds it as that.
 func (rc *Reconciler) Prepare(ctx context.Context, s *Standing, node int, tell Progress) (id string, err error) {
 	pause := clock.Backoff{Shortest: rereadMin, Longest: 100 * time.Millisecond}
 	reports, roster := s.Reports, s.Roster
@@ -195,6 +203,8 @@ func (rc *Reconciler) Prepare(ctx context.Context, s *Standing, node int, tell P
 	}
 }
 
+// prepare makes the candidate of what a master said, if it may be one. It is ready when its marker
+// says so: if it says anything else by now, the next look tells why.
 func (rc *Reconciler) prepare(ctx context.Context, r *core.Report, roster *record.Roster) (id string, ready bool, err error) {
 	id, may := core.CandidacyOf(r, roster)
 	switch may {
@@ -213,6 +223,11 @@ func (rc *Reconciler) prepare(ctx context.Context, r *core.Report, roster *recor
 
 // FormAnyway makes a cluster of all masters of the list that are there and remember, whatever they
 // belong to, unless a quorum votes: an operator knows that what they belong to is gone.
+//
+// It is outside of what the protocol promises, and so does the least: each master joins and is
+// told by a compare-and-set like that of any cluster that is formed, and votes count by the new
+// one only if all of them were told it. If not, the next call begins again, with what they belong
+// to by then.
 func (rc *Reconciler) FormAnyway(ctx context.Context) {
 	if rc.ms.View().Enough {
 		return
@@ -248,6 +263,10 @@ func (rc *Reconciler) FormAnyway(ctx context.Context) {
 // Initialize makes new nodes active if fresh is set, and lost ones if lost is set, unless another
 // request to them is under way. It reports whether the outcome for a node is still open, and
 // returns a channel that is closed at the next change.
+//
+// An operator vouches for the memory of these masters, so they are trusted whatever we know of it:
+// under the incarnation that they have now (pardoned), and no later one. A confirmation is given
+// up for that, as it would make the same of them, later.
 func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-chan struct{}) {
 	ms.mu.Lock()
 	for i := range ms.members {

@@ -10,16 +10,16 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Each node has a position: its index, by which rounds and locks know it. The positions of the list
-// come first, then those of members that it lacks; there are never fewer.
+// Each node has a position: its index, by which rounds and locks know it. The positions of the
+// list come first, then those of members that it lacks; there are never fewer.
 //
 //	taken ──its master was removed──▶ free ──a member has no node──▶ taken
 //
-// A master that was removed is told, as any other that names an older version, as soon as it can be
-// reached. Its position becomes free when it was told, but not before LongestTTL has passed since
-// we learned of the removal: every attempt that asked it as a member is over then, and whatever we
-// left there has expired. The connection ends, and nothing more comes of it, before another node
-// takes the position. So it is with a master that an operator tried to add in vain.
+// A master that was removed is told, as any other that names an older version, as soon as it can
+// be reached. Its position becomes free when it was told, but not before LongestTTL has passed
+// since we learned of the removal: every attempt that asked it as a member is over then, and
+// whatever we left there has expired. The connection ends, and nothing more comes of it, before
+// another node takes the position. So it is with a master that an operator tried to add in vain.
 type position struct {
 	of       string         // the member that its master was last; empty if it never was one
 	kept     int            // operators who are about to add its master
@@ -34,7 +34,7 @@ type position struct {
 // added.
 func (n *member) free() bool { return n.position.since != (record.Version{}) }
 
-// taken returns the nodes whose positions are taken.
+// taken returns the nodes whose positions are taken: all that are asked anything.
 func (t table) taken() (nodes quorum.NodeSet) {
 	for i := range t {
 		if !t[i].free() {
@@ -45,7 +45,9 @@ func (t table) taken() (nodes quorum.NodeSet) {
 }
 
 // removedLocked reports whether a node's master was a member and is none any more, and notes when
-// its position may become free.
+// its position may become free. It is called with each View, and notes the same however often:
+// ends is set once, and unset only if the master becomes a member again, or an operator is about
+// to add it. Of the list, only nodes that the Locker owns may be closed.
 func (st *state) removedLocked(i int, c *core.Client) bool {
 	n, roster := &st.members[i], st.belief.Roster
 	at := c.IndexOf(i, roster)
@@ -90,7 +92,11 @@ func (st *state) endingLocked() (nodes quorum.NodeSet) {
 }
 
 // freePositions ends the connections to masters that were removed, or not added. Only the
-// reconciler calls it.
+// reconciler calls it, at the end of a pass: so its own requests to these nodes, whose answers it
+// awaits, are over.
+//
+// Closing waits for the node's goroutines, which may wait for mu. So the positions are free, and
+// are asked no more, before the nodes are closed; and none can be taken again until that is done.
 func (rc *Reconciler) freePositions() {
 	rc.ms.mu.Lock()
 	ending := rc.ms.endingLocked()
@@ -112,8 +118,9 @@ func (rc *Reconciler) freePositions() {
 }
 
 // missingLocked returns the members that have no node, and the free positions that may be theirs.
-// Without discovery, that may be any of the list, by another name; but none is tried twice for one
-// version.
+// As long as a node of the list has not said who it is, none is missing: two nodes of one master
+// would cost a connection, and no vote, but one of them would stay for good. Without discovery,
+// that may be any of the list, by another name; but none is tried twice for one version.
 func (st *state) missingLocked() (peers []record.Peer, free []int) {
 	roster, nodes := st.belief.Roster, st.Nodes()
 	if roster == nil {
@@ -124,6 +131,8 @@ func (st *state) missingLocked() (peers []record.Peer, free []int) {
 			return nil, nil // it may be one of them under another name
 		}
 	}
+	// An endpoint that cannot be dialed counts as the member's node, and so does a node at it that
+	// has not said who it is.
 	for _, p := range roster.Members {
 		has := slices.Contains(st.undialable, p.Endpoint)
 		for i, node := range nodes {
@@ -146,7 +155,8 @@ func (st *state) missingLocked() (peers []record.Peer, free []int) {
 }
 
 // dialMissing connects to the members that have no node: at the endpoints of free positions that
-// may be theirs, otherwise at those by which they were added.
+// may be theirs, otherwise at those by which they were added. Only the reconciler calls it, so
+// what is missing is not dialed twice, although mu is free between the look and the new node.
 func (rc *Reconciler) dialMissing() {
 	rc.ms.mu.Lock()
 	peers, free := rc.ms.missingLocked()
@@ -187,8 +197,9 @@ func (ms *Membership) NodeAt(node *pipeline.Node) int {
 	return ms.addNode(node, position{kept: 1})
 }
 
-// Leave says that an operator is done with a node. If its master has become no member, its position
-// becomes free like that of one that was removed: until then, rounds may have asked it.
+// Leave says that an operator is done with a node, once for each NodeAt. If its master has become
+// no member, its position becomes free like that of one that was removed: until then, rounds may
+// have asked it.
 func (ms *Membership) Leave(i int) {
 	ms.mu.Lock()
 	p := &ms.members[i].position
@@ -201,6 +212,10 @@ func (ms *Membership) Leave(i int) {
 
 // addNode adds a node with what is known of its position, and returns its index; -1 if the
 // Membership was stopped, or has too many nodes. Then the node is closed.
+//
+// The slice of nodes is a new one each time: rounds read the old one without mu. Nothing of the
+// master before is left in a position that is taken again, but which member it was, if it is the
+// same master. The node is watched only when mu is free, and has no vote before it is.
 func (ms *Membership) addNode(node *pipeline.Node, s position) int {
 	ms.mu.Lock()
 	i := ms.positionForLocked(node)

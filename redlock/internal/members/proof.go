@@ -25,12 +25,13 @@ func (ms *Membership) Explain(i int, err error) error {
 	return err
 }
 
-// Proven reports whether a vote counts, by the proof that was read behind it: the node was admitted
-// with the same marker. So when it voted, it held everything that it had been given since it became
-// active.
+// Proven reports whether a vote counts, by the proof that was read behind it: the node was
+// admitted with the same marker. So when it voted, it held everything that it had been given since
+// it became active.
 //
 // It is called for each vote, by the goroutine that reads a node's answers, and takes the mutex
-// only when the marker is another one.
+// only when the marker is another one. The caller counts the vote after this: a View in which the
+// node lost its vote meanwhile drops it in the tally.
 func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 	switch v := ms.view.Load(); {
 	case i >= len(v.markers): // it was added a moment ago
@@ -66,7 +67,9 @@ func (ms *Membership) CheckHealth() {
 	}
 }
 
-// checkTick asks all nodes that vote by a marker for it.
+// checkTick asks all nodes that vote by a marker for it. The timer is set before anything is sent,
+// so a node that does not answer holds up no later check. A node without a vote is not asked:
+// whoever gives it one has read its marker.
 func (ms *Membership) checkTick() {
 	ms.mu.Lock()
 	if ms.stopped {
@@ -89,7 +92,8 @@ func (ms *Membership) checkTick() {
 	}
 }
 
-// markerCheck is one read of a marker.
+// markerCheck is one read of a marker. It has nothing but the request: what the answer says is
+// judged like a proof behind a vote. One that fails says nothing, and the next is soon.
 type markerCheck struct {
 	membership *Membership
 	node       int

@@ -13,10 +13,10 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Reconciler looks after the cluster: it finds out which masters are its members, and does what any
-// client may do for it. It forms a new one, tells masters that are behind, lets those rejoin that
-// forgot, and finishes changes that were begun. It runs while something is left to do, which a
-// marker shows that does not name the roster that we count by.
+// Reconciler looks after the cluster: it finds out which masters are its members, and does what
+// any client may do for it. It forms a new one, tells masters that are behind, lets those rejoin
+// that forgot, and finishes changes that were begun. It runs while something is left to do, which
+// a marker shows that does not name the roster that we count by.
 //
 // It has nothing of its own: a pass keeps nothing for the next one, and what it learns it writes
 // into the state, under mu. Its requests are made while mu is free. One pass runs at most, on a
@@ -50,7 +50,10 @@ type pace struct {
 // finishAfter is how long a proposer has for telling the members before others finish its change.
 const finishAfter = 100 * time.Millisecond
 
-// reconcileLocked starts the reconciler if there is something to do.
+// reconcileLocked starts the reconciler if there is something to do. Whoever changes what is known
+// calls it, so no change is overlooked: one that comes while a pass is under way sets stirred, or
+// is found by the look at the end of the pass. Passes that found nothing new come ever more
+// rarely, and at once again when a marker says something new.
 func (ms *Membership) reconcileLocked() {
 	k := &ms.runs
 	if k.running || ms.stopped || ms.clock.Now() < k.retryAt && !ms.stirred && ms.endingLocked().Empty() {
@@ -78,8 +81,9 @@ func (ms *Membership) reconcileLocked() {
 func (p *pace) undecided() bool { return p.running || p.retryAt != never && p.count < quickReads }
 
 // unsettledLocked reports whether the marker of a master that is not down names another version
-// than the roster, so that somebody has something to learn, or a member has no node, or a node that
-// is no member's may be closed, or masters of two clusters have kept us from granting anything.
+// than the roster, so that somebody has something to learn, or a member has no node, or a node
+// that is no member's may be closed, or masters of two clusters have kept us from granting
+// anything.
 func (st *state) unsettledLocked() bool {
 	k := &st.belief
 	if st.mode == Off {
@@ -110,14 +114,16 @@ func (st *state) unsettledLocked() bool {
 // reconcile is the reconciler's goroutine. It ends when ctx does: what it had begun, others finish
 // or set back, as they do when a process dies.
 //
-// It is one pass: look at all masters, do what is to be done by that look, and end. Whether another
-// pass is due is decided from the markers as they are then, so a pass may leave things undone.
+// It is one pass: look at all masters, do what is to be done by that look, and end. Whether
+// another pass is due is decided from the markers as they are then, so a pass may leave things
+// undone.
 func (rc *Reconciler) reconcile(ctx context.Context) {
 	reports := rc.survey(ctx, rc.ms.learn)
 	if ctx.Err() != nil {
 		return
 	}
 	rc.ms.mu.Lock()
+	// All have answered by now, or will not: only now may a conflict be over.
 	rc.ms.believeLocked((*core.Client).Concede, reports)
 	roster, idle := rc.ms.belief.Roster, rc.ms.belief.byList || rc.ms.belief.Conflict != nil
 	c := rc.ms.clientLocked()
@@ -257,7 +263,8 @@ func (t table) forbidden(listed int) (n int) {
 }
 
 // apply makes changes, each unless its master says something else by now, and returns what the
-// masters say then. SoFar is that of ask.
+// masters say then, whether a change was made or not. One that does not answer may have made it:
+// the next look tells. SoFar is that of ask.
 func (rc *Reconciler) apply(ctx context.Context, changes []core.Change, soFar func([]core.Report)) []core.Report {
 	asks := make([]*inquiry, len(changes))
 	for i := range changes {
@@ -267,8 +274,10 @@ func (rc *Reconciler) apply(ctx context.Context, changes []core.Change, soFar fu
 	return rc.ask(ctx, asks, soFar)
 }
 
-// heard takes what a marker says. One by which its server waits may be new although the server is
-// the same; any other is as one that was read behind a vote.
+// heard takes what a marker says, on the goroutine that reads the node's answers. One by which its
+// server waits may be new although the server is the same; any other is as one that was read
+// behind a vote. Lives are met first, whatever becomes of the marker: they are the only news in it
+// that takes votes away from others.
 func (ms *Membership) heard(i int, text string, now int64) {
 	ms.mu.Lock()
 	n := &ms.members[i]
@@ -283,7 +292,10 @@ func (ms *Membership) heard(i int, text string, now int64) {
 	ms.reconsider(i, text)
 }
 
-// learn finds the newest version that counts: a majority of its members name it.
+// learn finds the newest version that counts: a majority of its members name it. The reports may
+// be some of all (survey calls it with each answer), and may come from the reconciler and an
+// operator at once: a version that counted once is right to count by, however old the report, and
+// none is taken back for an older one.
 func (ms *Membership) learn(reports []core.Report) {
 	ms.mu.Lock()
 	ms.believeLocked((*core.Client).Learn, reports)
@@ -291,7 +303,8 @@ func (ms *Membership) learn(reports []core.Report) {
 	ms.endLocked(false)
 }
 
-// believeLocked takes what the reports make of what we believe.
+// believeLocked takes what the reports make of what we believe. Nothing else writes a belief, but
+// FormAnyway, and finish, which has had a version chosen.
 func (st *state) believeLocked(step func(*core.Client, core.Belief, []core.Report) core.Belief, reports []core.Report) {
 	k := &st.belief
 	b := step(st.clientLocked(), k.Belief, reports)
@@ -338,8 +351,8 @@ func (rc *Reconciler) tend(ctx context.Context, roster *record.Roster, reports [
 	}
 }
 
-// todo returns what there is to do for a version, and notes for which masters there is nothing. One
-// that was found to be no member is judged anew.
+// todo returns what there is to do for a version, and notes for which masters there is nothing.
+// One that was found to be no member is judged anew.
 func (rc *Reconciler) todo(roster *record.Roster, reports []core.Report) core.Todo {
 	ms := rc.ms
 	ms.mu.Lock()
@@ -356,22 +369,24 @@ func (rc *Reconciler) todo(roster *record.Roster, reports []core.Report) core.To
 	for _, r := range todo.Members {
 		ms.members[r.Node].nonMember = ""
 	}
-	if !todo.Ahead {
+	if !todo.Ahead { // that change is complete, or nobody knows of it any more
 		ms.belief.newer = 0
 	}
 	return todo
 }
 
 // isNonMemberLocked reports whether there is nothing to do for a master, as was found by what it
-// says and by the member that it is without that. The latter changes when it turns out to answer at
-// another endpoint, too.
+// says and by the member that it is without that. So a master that is no member keeps no
+// reconciler running, until it says something else. The latter changes when it turns out to answer
+// at another endpoint, too.
 func (st *state) isNonMemberLocked(i int, c *core.Client) bool {
 	n, roster := &st.members[i], st.belief.Roster
 	return n.nonMember == n.text && (n.text == "" || roster == nil || n.index == c.IndexOf(i, roster))
 }
 
-// finishes reports whether a change that is under way was left to its proposer for long enough. To
-// finish it earlier would be safe, and only take the promises from a proposer that is still there.
+// finishes reports whether a change that is under way was left to its proposer for long enough,
+// and notes when it was first seen. To finish it earlier would be safe, and only take the promises
+// from a proposer that is still there.
 func (rc *Reconciler) finishes() bool {
 	rc.ms.mu.Lock()
 	defer rc.ms.mu.Unlock()
@@ -382,7 +397,8 @@ func (rc *Reconciler) finishes() bool {
 	return now >= k.newer.Add(finishAfter)
 }
 
-// settleLocked finds out whether all members were told the roster.
+// settleLocked finds out whether all members were told the roster. It is never unset for a
+// version: who was told one knows it, or has forgotten and waits for as long as its locks last.
 func (st *state) settleLocked(reports []core.Report) {
 	k := &st.belief
 	if r := k.Roster; r != nil && k.settled != r.Version && st.clientLocked().AllKnow(r, reports, st.clock.Now()) {

@@ -17,8 +17,8 @@ import (
 //
 // A master makes a change only if it says what the look has (core.Change). A look is acted on for
 // half a quarantine at most, so no master that has forgotten since is back (core.Fresh). And the
-// answers are judged by what is known of lives when they have come, and not before: one of them may
-// tell that the life of another is over.
+// answers are judged by what is known of lives when they have come, and not before: one of them
+// may tell that the life of another is over.
 
 // Why a version was not chosen.
 var (
@@ -52,7 +52,9 @@ func (rc *Reconciler) newBallot(reports []core.Report) core.Ballot {
 	return core.NewBallot(reports, rc.ms.LongestTTL(), rc.ms.clock.Now())
 }
 
-// promises asks the members for their promise, and returns the reports of those that gave it.
+// promises asks the members for their promise, and returns the reports of those that gave it: what
+// they say after that, by which they are then asked to accept. Which answers are promises is
+// decided when all have come, by what is known of lives then.
 func (rc *Reconciler) promises(ctx context.Context, roster *record.Roster, b core.Ballot, reports []core.Report) (given []core.Report) {
 	answers := rc.apply(ctx, rc.ms.client().AskPromises(roster, b, reports), nil)
 	return rc.ms.client().Promised(roster, b, answers)
@@ -95,7 +97,9 @@ func (rc *Reconciler) finish(ctx context.Context, before *record.Roster) {
 	rc.tellAll(ctx, told)
 }
 
-// tellAll tells a chosen version to its members and to those that it has no more.
+// tellAll tells a chosen version to its members and to those that it has no more, and learns from
+// their answers. It looks before it tells, since who accepted has another register than at the
+// look before, and after it, for those that somebody else told.
 func (rc *Reconciler) tellAll(ctx context.Context, roster *record.Roster) {
 	told := rc.apply(ctx, core.TellAll(roster, rc.survey(ctx, nil)), nil)
 	reports := append(told, rc.survey(ctx, nil)...)
@@ -130,7 +134,8 @@ func (rc *Reconciler) form(ctx context.Context, reports []core.Report, roster *r
 	rc.apply(ctx, asks, soFar)
 }
 
-// formable returns what the masters would form, and notes what is missing.
+// formable returns what the masters would form, and notes what is missing, for those who ask why
+// nobody votes (awayLocked).
 func (rc *Reconciler) formable(reports []core.Report, roster *record.Roster) core.Formation {
 	rc.ms.mu.Lock()
 	defer rc.ms.mu.Unlock()
@@ -139,7 +144,8 @@ func (rc *Reconciler) formable(reports []core.Report, roster *record.Roster) cor
 	return f
 }
 
-// endpointsOf returns the endpoints of masters with the names that their certificates must have.
+// endpointsOf returns the endpoints of masters with the names that their certificates must have:
+// both go into the roster, by which other clients dial them.
 func (rc *Reconciler) endpointsOf(reports []core.Report) (endpoints []string) {
 	for i := range reports {
 		endpoints = append(endpoints, rc.ms.Nodes()[reports[i].Node].Listed())
@@ -152,7 +158,8 @@ func (rc *Reconciler) join(ctx context.Context, reports []core.Report, roster *r
 	return core.Joined(rc.apply(ctx, rc.ms.client().AskToJoin(reports, roster), nil), roster)
 }
 
-// letWait has a master wait that may have forgotten locks.
+// letWait has a master wait that may have forgotten locks. Nobody waits for the answer: if the
+// marker was another one by then, the next look finds what is to be done.
 func (rc *Reconciler) letWait(r *core.Report, change wire.Swap) {
 	request := wire.Memory(r.Text, change)
 	request.Deadline, request.Sink = rc.ms.clock.Now().Add(askTimeout), ignored{rc.ms}
@@ -168,7 +175,9 @@ func (i ignored) asks() *Membership { return i.membership }
 func (ignored) Complete(int, any, error) {}
 
 // letTornWait has the masters wait that have lost a part of their keys, and returns the reports of
-// the others.
+// the others: nothing follows from what a torn one says. It is done before all else of a pass,
+// with or without a cluster, since such a marker vouches for nothing. It keeps the order of the
+// reports, which it takes over.
 func (rc *Reconciler) letTornWait(reports []core.Report, roster *record.Roster) []core.Report {
 	c, longest := rc.ms.client(), rc.ms.LongestTTL()
 	if roster == nil {

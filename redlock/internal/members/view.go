@@ -19,6 +19,8 @@ import (
 // who the members are, then who votes.
 func (st *state) decideLocked() (next clock.Instant) {
 	now := st.clock.Now()
+	// A duplicate is none of what follows, so it comes first. The confirmation comes before the
+	// votes, because it takes none away: it only begins while nobody has one.
 	st.members.findDuplicates()
 	st.startConfirmationLocked()
 	allYoung := st.members.allYoung()
@@ -51,13 +53,20 @@ func (st *state) decideLocked() (next clock.Instant) {
 	}
 	next = min(next, st.runs.retryAt)
 	v.Enough, v.Conflict = v.Voting.Len() >= v.Need(), st.belief.Conflict
+	// From here on v belongs to whoever loads it: what is found out later is in the next one.
 	st.view.Store(v)
 	st.wakeLocked()
 	return next
 }
 
 // findMembersLocked determines who the members are: those of the roster, or if there is none all
-// nodes of the list.
+// nodes of the list. A node is the member that its marker says, as long as nobody else is more
+// surely that one. No member has two nodes: otherwise one server, or a copy of its data, had two
+// votes.
+//
+// It also writes down what outlasts the marker: id, which says who a master was once it has
+// forgotten, and by removedLocked when a position becomes free. Both depend on the roster alone
+// and on what masters said, so it does not matter how often this is called.
 func (st *state) findMembersLocked(v *View) {
 	v.Roster = st.belief.Roster
 	if st.members.provesNothing() {
@@ -125,7 +134,9 @@ func (t table) provesNothing() bool {
 	return any
 }
 
-// nameLocked returns what stands for a node in the choice of coordinators.
+// nameLocked returns what stands for a node in the choice of coordinators. All clients must come
+// to the same name, whatever they call the master, or their waiters queue at different ones: that
+// costs order and not safety. So it is the member's ID, where one is known.
 func (st *state) nameLocked(i int) string {
 	if id := st.members[i].id; st.belief.Roster != nil && id != "" {
 		return id
@@ -136,8 +147,9 @@ func (st *state) nameLocked(i int) string {
 	return ""
 }
 
-// NodeOf returns the node of a member, by its ID or the endpoint at which it was added. Of two that
-// are said to be it, it is the one that was told so.
+// NodeOf returns the node of a member, by its ID or the endpoint at which it was added. Of two
+// that are said to be it, it is the one that was told so. Another master may be the member a
+// moment later; the position stays one of a node, because there are never fewer.
 func (ms *Membership) NodeOf(id, endpoint string) (node int, found bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -162,7 +174,9 @@ func (ms *Membership) Listed(node int) bool { return node < ms.listed }
 // List returns the nodes of the list.
 func (ms *Membership) List() []*pipeline.Node { return ms.Nodes()[:ms.listed] }
 
-// countsLocked reports whether the vote of a node that remembers counts.
+// countsLocked reports whether the vote of a node that remembers counts: without a roster, none
+// does, unless it cannot be known. (S38, docs/safety.md) Who is the member is decided before
+// (v.members), and that its life is not over, by what any marker has told so far. (S41)
 func (st *state) countsLocked(i int, v *View) bool {
 	if st.mode == Off || st.belief.byList {
 		return true
@@ -201,7 +215,9 @@ func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) qu
 	return b.CountRelease(v.size, v.members.And(asked), v.Voting, expected.Minus(v.Duplicates))
 }
 
-// wakeLocked makes callers that wait for a quorum to vote check again.
+// wakeLocked makes callers that wait for a quorum to vote check again. Each waits on the channel
+// that there was when it looked, so a change that comes between its look and its wait is not
+// missed.
 func (st *state) wakeLocked() {
 	if st.waiting != nil {
 		close(st.waiting)
@@ -209,7 +225,8 @@ func (st *state) wakeLocked() {
 	}
 }
 
-// changedLocked returns a channel that is closed at the next change.
+// changedLocked returns a channel that is closed at the next change. It must be asked for while
+// what is waited for is looked at, under the same mu.
 func (st *state) changedLocked() <-chan struct{} {
 	if st.waiting == nil {
 		st.waiting = make(chan struct{})
@@ -218,7 +235,9 @@ func (st *state) changedLocked() <-chan struct{} {
 }
 
 // Undecided returns a channel that is closed at the next change, if for some node it will be known
-// in a moment whether it votes, or whether all members know a longer MaxTTL; otherwise nil.
+// in a moment whether it votes, or whether all members know a longer MaxTTL; otherwise nil. A call
+// that needs a quorum waits for it, for as long as its context lasts, and does not fail by what a
+// moment would change.
 func (ms *Membership) Undecided() <-chan struct{} {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -236,7 +255,8 @@ func (ms *Membership) Undecided() <-chan struct{} {
 	return nil
 }
 
-// undecidedLocked reports whether it will be known in a moment if the node votes.
+// undecidedLocked reports whether it will be known in a moment if the node votes. A quarantine is
+// none of that: nobody should wait for it without being told.
 func (st *state) undecidedLocked(i int, v *View) bool {
 	n := &st.members[i]
 	switch {
@@ -253,7 +273,8 @@ func (st *state) undecidedLocked(i int, v *View) bool {
 	}
 }
 
-// setTimerLocked has tick called at a time.
+// setTimerLocked has tick called at a time. There is one timer, for the first of all times: tick
+// looks at every node, and whoever changes a time ends with endLocked, which sets it anew.
 func (ms *Membership) setTimerLocked(next clock.Instant) {
 	in := max(next.Sub(ms.clock.Now()), 0)
 	switch {
@@ -265,7 +286,8 @@ func (ms *Membership) setTimerLocked(next clock.Instant) {
 	}
 }
 
-// tick reads the markers that are due again, and updates whose time has passed.
+// tick reads the markers that are due again, and updates whose time has passed. It may come late
+// or once too often: what is due is decided by the clock, and not by which timer ran.
 func (ms *Membership) tick() {
 	ms.mu.Lock()
 	if ms.stopped {
@@ -295,7 +317,8 @@ func (ms *Membership) Epoch() uint64 {
 }
 
 // ForgottenSince returns how many nodes have forgotten since an epoch. A server counts once, and
-// one that never was a member does not: it never had a vote.
+// one that never was a member does not: it never had a vote. One that was removed meanwhile does,
+// because it may have granted the lock that is asked about.
 func (ms *Membership) ForgottenSince(epoch uint64) (nodes int) {
 	if ms.epoch.Load() == epoch {
 		return 0

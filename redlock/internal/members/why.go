@@ -19,13 +19,16 @@ func (ms *Membership) Why(i int) error {
 	return ms.whyLocked(i)
 }
 
-// Outcome is Why, unless it will be known in a moment.
+// Outcome is Why, unless it will be known in a moment. Both are answered under one mu, so they are
+// of one state of affairs.
 func (ms *Membership) Outcome(i int) (why error, known bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	return ms.whyLocked(i), !ms.undecidedLocked(i, ms.View())
 }
 
+// whyLocked goes from what no time changes to what a moment does: the first that holds is what an
+// operator can do something about. It decides nothing: the View has, and this only tells of it.
 func (ms *Membership) whyLocked(i int) error {
 	n := &ms.members[i]
 	now := ms.clock.Now()
@@ -82,7 +85,8 @@ func (n *member) left(now clock.Instant) time.Duration {
 	return roughly(n.until.Sub(now))
 }
 
-// whyNewLocked returns what a new master waits for, and for how long.
+// whyNewLocked returns what a new master waits for, and for how long. It looks at all masters,
+// since a new one votes as soon as a new cluster is confirmed, which takes all of them.
 func (ms *Membership) whyNewLocked(left time.Duration) string {
 	wait := fmt.Sprintf(" for another %v: ", left)
 	var missing []string
@@ -164,14 +168,16 @@ func roughly(d time.Duration) time.Duration {
 	}
 }
 
-// Why a node has no vote. Both are errors of package redlock.
+// Why a node has no vote. Both are errors of package redlock, which programs compare with: so the
+// reasons of this file wrap one of them, or one of package pipeline.
 var (
 	ErrNotMember    = errors.New("redlock: not a member of the cluster")
 	ErrOtherCluster = errors.New("redlock: member of another cluster")
 )
 
 // whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a
-// member of the roster.
+// member of the roster. Without a roster, the reason is of all nodes: what the reconciler noted in
+// belief says which one it is. Each text says what an operator can do, if that is known.
 func (ms *Membership) whyNoMemberLocked(i int) error {
 	k, n := &ms.belief, &ms.members[i]
 	switch p := n.place; {
@@ -217,7 +223,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 }
 
 // awayLocked returns the masters of the list without which no cluster can be formed: as the
-// reconciler found it, or if it has not yet, those that are not there.
+// reconciler found it, or if it has not yet, those that are not there. What a pass found stays
+// until the next one.
 func (st *state) awayLocked() (missing []string) {
 	if len(st.belief.missing) > 0 {
 		return st.belief.missing

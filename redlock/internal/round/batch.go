@@ -27,8 +27,8 @@ type Batch struct {
 }
 
 // BatchObserver is told the verdict on each lock, once, and then of each node that answers later
-// whether somebody else has a key of the lock there, or the lock has it back. No mutex of the batch
-// is held then.
+// whether somebody else has a key of the lock there, or the lock has it back. No mutex of the
+// batch is held then.
 type BatchObserver interface {
 	Decided(item int, result Result)
 	Late(item int, taken, back quorum.NodeSet)
@@ -162,13 +162,15 @@ func (b *Batch) failLocked(node int, err error) {
 	b.errs[node] = err
 }
 
-// decision is the result of one lock of a batch.
+// decision is the result of one lock of a batch: a copy, which the observer is told once mu is
+// free.
 type decision struct {
 	item   int
 	result Result
 }
 
-// decideLocked returns the locks whose verdict has become final.
+// decideLocked returns the locks whose verdict has become final. Each is returned once, to whoever
+// calls this under mu first, and that goroutine tells the observer.
 func (b *Batch) decideLocked() (decided []decision) {
 	if b.sending {
 		return nil
@@ -203,9 +205,9 @@ func (b *Batch) tell(decided []decision) {
 // errUnanswered is what there is to say of a node whose time to answer is not over.
 var errUnanswered = &pipeline.CallError{Fate: pipeline.Unknown, Err: errors.New("no answer so far")}
 
-// Outcome returns the verdict on one lock and the votes, as they were when they decided that it was
-// not won, otherwise so far. Errs has what there is to say of each node that has not answered as it
-// should, as in [Round.Outcome]; nil for the others.
+// Outcome returns the verdict on one lock and the votes, as they were when they decided that it
+// was not won, otherwise so far. Errs has what there is to say of each node that has not answered
+// as it should, as in [Round.Outcome]; nil for the others.
 func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Coordinators finds the coordinator of a name: the node at which its waiters queue.
+// Coordinators finds the coordinator of a name: the node at which its waiters queue. Any goroutine
+// may ask: but for the breaker, which has a mutex of its own, nothing in it changes. What it says
+// is of this moment.
 type Coordinators struct {
 	clock   clock.Clock
 	members Members
@@ -88,9 +90,9 @@ func coordinatorWeight(member, key uint64) uint64 {
 // costs one of them a node timeout now and then, and a slow node does not slow down every
 // hand-over.
 //
-// One late answer says little about a node: whenever a process is not run for a moment, all answers
-// to it are late. And passing over a coordinator that others keep has its price: two nodes then
-// hand votes over, and the votes split at every release until the breaker closes.
+// One late answer says little about a node: whenever a process is not run for a moment, all
+// answers to it are late. And passing over a coordinator that others keep has its price: two nodes
+// then hand votes over, and the votes split at every release until the breaker closes.
 type breaker struct {
 	mu    sync.Mutex // guards the fields below
 	nodes [quorum.MaxNodes]trips

@@ -19,9 +19,11 @@ import (
 //	      ▲ └──granted──▶ ask the others          └──time──▶ ask it again
 //	      └─────────────────── not won: undo, a fresh value, the next coordinator
 //
-// Every attempt has its own value. The coordinator may be asked many times under one value, as long
-// as it refused each time. So at most one grant comes from it, and one from each other node, as in
-// a round without waiting.
+// Every attempt has its own value. The coordinator may be asked many times under one value, as
+// long as it refused each time. So at most one grant comes from it, and one from each other node,
+// as in a round without waiting.
+//
+// Its fields belong to the goroutine that called Lock. What others have to say comes by wakeup.
 type waiter struct {
 	*Waiters
 	call      Call
@@ -66,8 +68,8 @@ const (
 	outageMin = 2 * time.Millisecond
 	outageMax = 250 * time.Millisecond
 
-	// While a quorum answers, but refuses attempts that had the coordinator's vote again and again:
-	// names of sets that overlap, or a holder without our coordinator.
+	// While a quorum answers, but refuses attempts that had the coordinator's vote again and
+	// again: names of sets that overlap, or a holder without our coordinator.
 	crowdMax = 60 * time.Millisecond
 )
 
@@ -90,8 +92,8 @@ func (ws *Waiters) newWaiter(c Call, wanted *Wanted, since clock.Instant) *waite
 
 func (ws *Waiters) all() quorum.NodeSet { return quorum.All(len(ws.members.Nodes())) }
 
-// awaitTurn waits until its ticket makes the waiter the first of its queue, if it has one, and then
-// seeks the lock.
+// awaitTurn waits until its ticket makes the waiter the first of its queue, if it has one, and
+// then seeks the lock.
 func (w *waiter) awaitTurn(ctx context.Context, ticket *Ticket) (got Attempt, err error) {
 	ctx, over := w.call.Waits(ctx, w.since)
 	defer func() { over(got, err) }()
@@ -218,15 +220,16 @@ func (w *waiter) conclude(ctx context.Context, a Attempt, r *round.Round) (Attem
 }
 
 // Waiting for a permit of a semaphore is waiting for a lock, with these differences: the
-// coordinator gives any slot, or keeps the waiter on one list for all of them; and the slot that it
-// gives, at once or later, is asked of all nodes by its number. internal/proof/search/permit has
-// the whole protocol.
+// coordinator gives any slot, or keeps the waiter on one list for all of them; and the slot that
+// it gives, at once or later, is asked of all nodes by its number. internal/proof/search/permit
+// has the whole protocol.
 
 // learn decides by the answers to a round that was not won where to turn next: to all nodes, for a
 // slot that could have a quorum; to the first node that refused and has no free slot, where the
 // waiter is on the list until one is released; otherwise to the coordinator. A node with a free
-// slot would give it, and the others would refuse it again. A node whose answer the verdict did not
-// wait for may be full: otherwise a coordinator that is not the fastest node would be passed over.
+// slot would give it, and the others would refuse it again. A node whose answer the verdict did
+// not wait for may be full: otherwise a coordinator that is not the fastest node would be passed
+// over.
 func (w *waiter) learn(r *round.Round) {
 	if r.Verdict() == quorum.Denied { // otherwise a slot was won, and not taken
 		w.slot = r.Available(r.Chosen())

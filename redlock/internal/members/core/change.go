@@ -10,7 +10,8 @@ import (
 
 // Change is a new marker and register for a master. It is made only if the master still says what
 // its report has: so a step of a protocol that is based on a report is one comparison, and whoever
-// was outrun changes nothing.
+// was outrun changes nothing. What the register does not say anew (its time, where Anew is not
+// set) it says as before, so a change keeps all that it is not about.
 type Change struct {
 	Of          Report
 	Marker      record.Marker
@@ -19,7 +20,8 @@ type Change struct {
 	Due, Latest int64            // when it may be made, by the master's clock; 0 for no limit
 }
 
-// Entry returns what a master is asked for.
+// Entry returns what a master is asked for, as members.lua takes it: with what the report has as
+// the condition, which the shell sends along.
 func (c *Change) Entry() wire.Entry {
 	e := wire.Entry{Marker: c.Marker.Text(), Due: c.Due, Latest: c.Latest}
 	if c.Register != nil {

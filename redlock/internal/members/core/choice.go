@@ -22,7 +22,8 @@ type Ballot struct {
 }
 
 // NewBallot returns a ballot above all that were promised, which begins now. It lasts half a
-// quarantine at most, so that a master that forgets what it promised is not back before it is over.
+// quarantine at most, so that a master that forgets what it promised is not back before it is
+// over.
 func NewBallot(reports []Report, longest time.Duration, now clock.Instant) Ballot {
 	var highest int64
 	life := Fresh(longest)
@@ -39,8 +40,8 @@ func NewBallot(reports []Report, longest time.Duration, now clock.Instant) Ballo
 // reports tell of. A master promises if it was told this version and nothing newer, has learned
 // what it forgot, and says what its report has: so it has promised nothing larger.
 //
-// A master whose clock was set back since it was told begins its wait anew: by that clock, it would
-// not end for as long as the clock is behind.
+// A master whose clock was set back since it was told begins its wait anew: by that clock, it
+// would not end for as long as the clock is behind.
 func (c *Client) AskPromises(roster *record.Roster, b Ballot, reports []Report) (asks []Change) {
 	for _, r := range reports {
 		if !c.Remembers(&r, roster) || r.Register.Unlearned {
@@ -53,7 +54,9 @@ func (c *Client) AskPromises(roster *record.Roster, b Ballot, reports []Report) 
 	return asks
 }
 
-// Promised returns those of the answers that are promises.
+// Promised returns those of the answers that are promises. An answer says what the master has now,
+// and a ballot is never used twice: so a promise that is read here was given to this ballot, also
+// if another request for it came first.
 func (c *Client) Promised(roster *record.Roster, b Ballot, answers []Report) (given []Report) {
 	for _, r := range answers {
 		if c.Remembers(&r, roster) && r.Register.Promised == b.Number {
@@ -63,7 +66,8 @@ func (c *Client) Promised(roster *record.Roster, b Ballot, answers []Report) (gi
 	return given
 }
 
-// Found returns what was accepted under the largest ballot; nil if nothing was.
+// Found returns what was accepted under the largest ballot; nil if nothing was. Smaller ballots do
+// not matter: whoever proposed under the largest one had found what was chosen by then.
 func Found(given []Report) (under record.Version, accepted *record.Roster) {
 	for i := range given {
 		if g := &given[i].Register; g.Accepted != nil && (accepted == nil || g.Ballot.Above(under)) {
@@ -94,6 +98,9 @@ type Choice struct {
 // Propose returns the version to propose with the promises that were given, and asks those that
 // gave them to accept it: nil if they are too few, or nothing is left to propose. A version that
 // some were told was chosen, and each of them holds to it: the others need not wait to accept it.
+//
+// Those that were told must not be among the promises, or they count twice: what a member was told
+// ends what it promised (Telling), so no report shows both.
 func (c *Client) Propose(ch Choice, given []Report, own *record.Roster) (value *record.Roster, asks []Change) {
 	if ch.By+len(given) < ch.Of.Need() {
 		return nil, nil
@@ -136,9 +143,9 @@ func (c *Client) holding(roster *record.Roster, b Ballot, value *record.Roster, 
 	return n
 }
 
-// Learns reports whether a master that forgot learns what it may have accepted. So many others have
-// told what they accepted that one of them is in every majority in which it may have been; or every
-// member that remembers anything has.
+// Learns reports whether a master that forgot learns what it may have accepted. So many others
+// have told what they accepted that one of them is in every majority in which it may have been; or
+// every member that remembers anything has.
 func (c *Client) Learns(roster *record.Roster, given, reports []Report) bool {
 	if len(given) > len(roster.Members)-roster.Need() {
 		return true
@@ -160,7 +167,8 @@ func (c *Client) Learns(roster *record.Roster, given, reports []Report) bool {
 }
 
 // Teach lets members take part in the choice that forgot, and rejoined when too few others were
-// there to tell what they had accepted.
+// there to tell what they had accepted. What they learn is what the promises tell, and the promise
+// that comes with it is to this ballot: it is over at the same time as theirs.
 func (c *Client) Teach(roster *record.Roster, b Ballot, given, reports []Report) (asks []Change) {
 	if !c.Learns(roster, given, reports) {
 		return nil
@@ -176,8 +184,8 @@ func (c *Client) Teach(roster *record.Roster, b Ballot, given, reports []Report)
 }
 
 // Unlearned returns the members of a version that are unlearned, as if they had promised: for a
-// version that some were told, and so was chosen, there is nothing that they must learn before they
-// accept it.
+// version that some were told, and so was chosen, there is nothing that they must learn before
+// they accept it.
 func (c *Client) Unlearned(roster *record.Roster, b Ballot, reports []Report) (as []Report) {
 	for _, r := range reports {
 		if r.Register.Unlearned && c.Remembers(&r, roster) {
@@ -189,8 +197,8 @@ func (c *Client) Unlearned(roster *record.Roster, b Ballot, reports []Report) (a
 }
 
 // Telling tells a master a version that was chosen, until a time by its clock; 0 for any. To be
-// told ends what it promised and accepted. A new member has joined and granted nothing, so it votes
-// at once.
+// told ends what it promised and accepted. A new member has joined and granted nothing, so it
+// votes at once.
 func Telling(r *Report, roster *record.Roster, latest int64) Change {
 	m, p := r.Marker, r.Place
 	m.State, m.MaxTTL = record.MarkerActive, Quarantine(roster.Longest()).Milliseconds()
@@ -199,8 +207,8 @@ func Telling(r *Report, roster *record.Roster, latest int64) Change {
 	return Change{Of: *r, Marker: m.At(p), Register: &told, Anew: true, Latest: latest}
 }
 
-// hides reports whether a master accepted another version of the same number than it is to be told,
-// which it would hide then.
+// hides reports whether a master accepted another version of the same number than it is to be
+// told, which it would hide then.
 func (r *Report) hides(roster *record.Roster) bool {
 	a := r.Register.Accepted
 	return a != nil && a.Version.Number == roster.Version.Number && a.Version != roster.Version

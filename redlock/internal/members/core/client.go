@@ -26,7 +26,8 @@ type Node struct {
 	Endpoints []string // at which its master answers: its own first, and those of its duplicates
 }
 
-// endpoint returns the endpoint of a node, by which its client knows it.
+// endpoint returns the endpoint of a node, by which its client knows it. Other clients may know
+// the master by another one.
 func (n *Node) endpoint() string { return n.Endpoints[0] }
 
 // answersAt reports whether a node answers at the endpoint at which a member was added.
@@ -51,8 +52,8 @@ func (c *Client) IndexOf(node int, roster *record.Roster) int {
 }
 
 // SaidToBe returns the index of the member that a marker says a node is, whatever its endpoint; -1
-// if another master answers at that member's endpoint. Then the marker came from there, with a copy
-// of the data.
+// if another master answers at that member's endpoint. Then the marker came from there, with a
+// copy of the data.
 func (c *Client) SaidToBe(node int, roster *record.Roster, id string) int {
 	at := roster.Index(id)
 	if at < 0 || c.answersAt(node, roster.Members[at]) {
@@ -91,14 +92,18 @@ func (c *Client) MemberOf(r *Report, roster *record.Roster, reports []Report) (i
 	return id, !taken
 }
 
-// Remembers reports whether a master remembers that it was told this version as a member.
+// Remembers reports whether a master remembers that it was told this version as a member. That
+// takes all of it: an active marker, the register that the marker names, an ID that the version
+// has, and a life that is not over, as far as it is known. Who remembers may promise and let
+// others rejoin.
 func (c *Client) Remembers(r *Report, roster *record.Roster) bool {
 	t := r.Told()
 	return t != nil && t.Cluster == roster.Cluster && t.Version == roster.Version &&
 		roster.Index(r.Place.Member) >= 0 && !c.Lives.Over(r.Marker, r.Place)
 }
 
-// Remembered reports whether a member remembers that it was told a version.
+// Remembered reports whether a member remembers that it was told a version. One is enough: what
+// one was told was chosen.
 func (c *Client) Remembered(roster *record.Roster, reports []Report) bool {
 	return slices.ContainsFunc(reports, func(r Report) bool { return c.Remembers(&r, roster) })
 }
@@ -119,10 +124,10 @@ func (c *Client) Newest(reports []Report, ours *record.Roster, byMember bool) (n
 	return newest
 }
 
-// LookAfter returns the version that a client looks after: the one by which it counts votes, or the
-// newest that is remembered, if no member remembers that one and so it does not count: too many of
-// its members forgot, or are away. It returns nil if none is remembered: then a new cluster may be
-// formed.
+// LookAfter returns the version that a client looks after: the one by which it counts votes, or
+// the newest that is remembered, if no member remembers that one and so it does not count: too
+// many of its members forgot, or are away. It returns nil if none is remembered: then a new
+// cluster may be formed.
 func (c *Client) LookAfter(ours *record.Roster, reports []Report) *record.Roster {
 	newest := c.Newest(reports, ours, true)
 	switch {

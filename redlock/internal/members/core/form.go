@@ -10,15 +10,15 @@ import (
 
 // A new cluster is formed by a client whose masters all remember, and belong to none. It lets them
 // join, each with a compare-and-set, and where one is refused it gives up this cluster for ever.
-// The first by run id joins before the others, so that of two clients with one list, one soon gives
-// way. When all have joined, it tells them version 1. There is a time for joining and for being
-// told, so that a master that was left behind can be set back: then its cluster will never count.
-// So no master belongs to two clusters that both count. (S40, docs/safety.md)
+// The first by run id joins before the others, so that of two clients with one list, one soon
+// gives way. When all have joined, it tells them version 1. There is a time for joining and for
+// being told, so that a master that was left behind can be set back: then its cluster will never
+// count. So no master belongs to two clusters that both count. (S40, docs/safety.md)
 //
 // A master notes as the time of its joining when it was asked before, by its own clock: all were
-// asked within AskTimeout. So each is told, if at all, within Forming/2 and AskTimeout of that time
-// of any other one. Who sets one back after Forming has asked the others at most AskTimeout before
-// that, which is later by two seconds at least.
+// asked within AskTimeout. So each is told, if at all, within Forming/2 and AskTimeout of that
+// time of any other one. Who sets one back after Forming has asked the others at most AskTimeout
+// before that, which is later by two seconds at least.
 const (
 	joinShare = 4 // all join within Forming/4
 	tellShare = 2 // and are told within Forming/2 of the time of their joining
@@ -38,8 +38,8 @@ type Formation struct {
 	May     bool     // all of them are there, remember, and belong to no cluster
 }
 
-// Formable returns what the masters of the list would form; with a roster that no member remembers,
-// those of that one.
+// Formable returns what the masters of the list would form; with a roster that no member
+// remembers, those of that one.
 func (c *Client) Formable(reports []Report, roster *record.Roster) (f Formation) {
 	f.May = c.Named == ""
 	for i := range c.Nodes {
@@ -69,8 +69,8 @@ func (c *Client) Formable(reports []Report, roster *record.Roster) (f Formation)
 
 // mayForm reports whether a master remembers, and belongs to no cluster.
 //
-// In a list that we count by, a candidate is a member that was removed, and is added again. And the
-// one member of a cluster may be on its way home to another one.
+// In a list that we count by, a candidate is a member that was removed, and is added again. And
+// the one member of a cluster may be on its way home to another one.
 func mayForm(r *Report, roster *record.Roster) bool {
 	p := r.Place
 	if r.Marker.State != record.MarkerActive || p.IsTold() {
@@ -82,7 +82,8 @@ func mayForm(r *Report, roster *record.Roster) bool {
 // missingOf returns the members that masters know by a register from before they forgot, if it is
 // newer than the roster that we know: a part of a cluster does not become another one. (A master
 // that lost the register, too, cannot tell.) Free says whether the candidates among them are of
-// such a cluster, which is over if all of its members are here: then nobody will make them members.
+// such a cluster, which is over if all of its members are here: then nobody will make them
+// members.
 func (c *Client) missingOf(of []Report, roster *record.Roster) (missing []string, free bool) {
 	var newest []*record.Roster // one of each cluster
 	for i := range of {
@@ -113,7 +114,9 @@ func (c *Client) missingOf(of []Report, roster *record.Roster) (missing []string
 	})
 }
 
-// AskToJoin asks masters to join a new cluster.
+// AskToJoin asks masters to join a new cluster. Each notes the time at which it was seen to belong
+// to none, by its own clock, and not the one at which it joins: from the former, all are within
+// AskTimeout of one another, however late the request arrives.
 func (c *Client) AskToJoin(reports []Report, roster *record.Roster) (asks []Change) {
 	for _, r := range reports {
 		p := record.Place{Cluster: roster.Cluster, Member: roster.At(c.Nodes[r.Node].endpoint()), Version: roster.Version, Joined: r.Now}
@@ -122,7 +125,9 @@ func (c *Client) AskToJoin(reports []Report, roster *record.Roster) (asks []Chan
 	return asks
 }
 
-// Joined returns those of the answers whose masters have joined a new cluster.
+// Joined returns those of the answers whose masters have joined a new cluster. The answers are its
+// to use up. A master that has been told it by now, by another client, is in none: that one goes
+// on.
 func Joined(answers []Report, roster *record.Roster) []Report {
 	return slices.DeleteFunc(answers, func(r Report) bool {
 		return r.Place.Cluster != roster.Cluster || r.Place.Joined == 0 || r.Register.Told == nil || r.Register.Told.Cluster != roster.Cluster
@@ -145,12 +150,13 @@ func TellFirst(joined []Report, inTime bool, roster *record.Roster) (asks []Chan
 	return asks, all
 }
 
-// leave has a master belong to no cluster.
+// leave has a master belong to no cluster. Its register stays, and says nothing without a marker
+// that names its version.
 func leave(r *Report) Change { return Change{Of: *r, Marker: r.Marker.At(record.Place{})} }
 
-// SetBack has masters belong to no cluster that were left behind in one that will never count: they
-// joined Forming ago, and all masters of it were asked, of which none was told it. If one was, they
-// are told, too.
+// SetBack has masters belong to no cluster that were left behind in one that will never count:
+// they joined Forming ago, and all masters of it were asked, of which none was told it. If one
+// was, they are told, too.
 func (c *Client) SetBack(reports []Report) (asks []Change) {
 	for i := range reports {
 		r := &reports[i]

@@ -93,8 +93,8 @@ func (s Server) replaced(m record.Marker, own bool) bool {
 		return true
 	case s.Is(m):
 		// A master that becomes a replica and then a master again has another replication id, and
-		// remembers the one that it had as a replica. When the last replica of a master is gone, it
-		// also gets another id some time later, and forgets the old one. That is no loss, but
+		// remembers the one that it had as a replica. When the last replica of a master is gone,
+		// it also gets another id some time later, and forgets the old one. That is no loss, but
 		// cannot be told from a replica's past that is just as old.
 		return s.ReplID != record.Unknown && s.ReplID != m.ReplID && m.Named() && (s.Promoted || s.Recalls <= max(s.MaxTTL, m.MaxTTL))
 	default:
@@ -102,7 +102,9 @@ func (s Server) replaced(m record.Marker, own bool) bool {
 	}
 }
 
-// IsRestart reports whether the server may have restarted with all that it held.
+// IsRestart reports whether the server may have restarted with all that it held. It is asked
+// before others have said whether one of them has the same marker, and so is no permission to
+// vote.
 func (s Server) IsRestart(m record.Marker) bool { return !s.Is(m) && !s.replaced(m, true) }
 
 // Quarantine keeps the server from voting until all locks that it may have forgotten have expired.
@@ -169,8 +171,8 @@ func (s Server) refresh(m record.Marker, maxTTL int64) *wire.Swap {
 	return &wire.Swap{Begin: record.WordActive, Rest: now.Rest()}
 }
 
-// TimeLeft returns how long it takes until the change may be made. For a client that only looks, it
-// is at least how long the server would wait from the change on.
+// TimeLeft returns how long it takes until the change may be made. For a client that only looks,
+// it is at least how long the server would wait from the change on.
 func (j *Judgement) TimeLeft(now int64, looks bool) time.Duration {
 	var left int64
 	if j.Change != nil {

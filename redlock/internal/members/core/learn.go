@@ -19,10 +19,12 @@ type Belief struct {
 // conflictError means that the list has masters of two clusters.
 type conflictError struct{ one, other string }
 
+// Error says what an operator can do: nobody else can end the conflict.
 func (e conflictError) Error() string {
 	return fmt.Sprintf("the list has the masters of two clusters, %s and %s: leave out those of one (WithCluster says which one is meant)", e.one, e.other)
 }
 
+// conflictOf returns the same error whichever of the two is ours.
 func conflictOf(one, other string) error { return conflictError{min(one, other), max(one, other)} }
 
 // Learn finds the newest version that counts: a majority of its members name it. (S38,
@@ -50,7 +52,9 @@ func (c *Client) Learn(b Belief, reports []Report) Belief {
 	return c.enter(b, known, reports, counted)
 }
 
-// newer returns the version to count by after the known one; nil if that is the newest.
+// newer returns the version to count by after the known one; nil if that is the newest. Another
+// one of the same number takes the place of the known one if it counts now: then a majority has
+// forgotten the known one, and it counts no more.
 func newer(known *record.Roster, counted []*record.Roster, reports []Report) *record.Roster {
 	if known == nil {
 		return nil
@@ -170,7 +174,8 @@ func (c *Client) Concede(b Belief, reports []Report) Belief {
 	return b
 }
 
-// isSmall reports whether a cluster is a single master, beside a larger one.
+// isSmall reports whether a cluster is a single master, beside a larger one. Somebody has used
+// that master alone: no list of the larger cluster is meant for it.
 func isSmall(r *record.Roster, among []*record.Roster) bool {
 	return len(r.Members) == 1 && slices.ContainsFunc(among, func(other *record.Roster) bool { return len(other.Members) > 1 })
 }

@@ -20,7 +20,8 @@ const (
 	Leave               // nothing, while it says this: it is no member
 )
 
-// Care is a version that a client looks after.
+// Care is a version that a client looks after, and the look by which it does. Reports are those of
+// all masters that answered, and in none of them has a part of the keys gone (Client.LetTornWait).
 type Care struct {
 	Roster  *record.Roster
 	Counts  bool // a majority of its members names it
@@ -29,8 +30,8 @@ type Care struct {
 }
 
 // Todo is what there is to do for a version. All of it follows from one look, and no master does
-// anything if it says something else by now: so the parts may be done in any order, at once, or not
-// at all, and by several clients.
+// anything if it says something else by now: so the parts may be done in any order, at once, or
+// not at all, and by several clients.
 type Todo struct {
 	Waits   []Waiting      // masters that must wait from now on
 	Rejoins []Rejoining    // masters that may vote again, once others promise
@@ -86,7 +87,8 @@ func (c *Client) Todo(of Care) (t Todo) {
 // it is to be where it must wait or rejoin.
 //
 // While the version does not count, a master that was told the one before is not told this one
-// without a look at whether a majority of that one's members has accepted it. (S39, docs/safety.md)
+// without a look at whether a majority of that one's members has accepted it. (S39,
+// docs/safety.md)
 func (c *Client) NeedOf(r *Report, of Care) (need Need, member string) {
 	roster, p := of.Roster, r.Place
 	remembers := r.Marker.State == record.MarkerActive
@@ -113,10 +115,10 @@ func (c *Client) NeedOf(r *Report, of Care) (need Need, member string) {
 	}
 }
 
-// needsTelling returns whether a master needs to be told a version that was chosen, unless it knows
-// one that is as new, or accepted another one of that number. A version that counts also takes the
-// place of another one of its number, which was chosen and forgotten by its majority, and counts no
-// more. (S39, docs/safety.md)
+// needsTelling returns whether a master needs to be told a version that was chosen, unless it
+// knows one that is as new, or accepted another one of that number. A version that counts also
+// takes the place of another one of its number, which was chosen and forgotten by its majority,
+// and counts no more. (S39, docs/safety.md)
 func needsTelling(r *Report, roster *record.Roster, counts bool) Need {
 	switch t := r.Told(); {
 	case t != nil && (t.Version.Number > roster.Version.Number || t.Version.Number == roster.Version.Number && !counts):

@@ -7,7 +7,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// nextLife returns the place of a member that begins another life.
+// nextLife returns the place of a member that begins another life: later than all that this client
+// knows of it. Two clients that know of different ones may begin the same number; the names of the
+// incarnations tell these apart (record.Marker.Life).
 func (c *Client) nextLife(roster *record.Roster, id string) record.Place {
 	life := c.Lives[record.MemberID{Cluster: roster.Cluster, Member: id}].Number + 1
 	return record.Place{Cluster: roster.Cluster, Member: id, Life: life}
@@ -26,8 +28,8 @@ func (c *Client) Claim(node int, roster *record.Roster) record.Place {
 	return c.nextLife(roster, roster.Members[at].ID)
 }
 
-// hasWaited reports whether a master that forgot has waited for as long as locks of this roster may
-// last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
+// hasWaited reports whether a master that forgot has waited for as long as locks of this roster
+// may last. Its marker says so: who wrote it knew the member, its life, and MaxTTL.
 func hasWaited(r *Report, roster *record.Roster, id string) bool {
 	p := r.Place
 	return p.Cluster == roster.Cluster && p.Member == id && p.Life > 0 && r.Marker.MaxTTL >= Quarantine(roster.Longest()).Milliseconds()
@@ -38,9 +40,9 @@ func (c *Client) LetWait(r *Report, roster *record.Roster, id string) wire.Swap 
 	return waits(r.Marker.At(c.nextLife(roster, id)), Quarantine(roster.Longest()).Milliseconds())
 }
 
-// LetTornWait has a master wait that has lost a part of its keys. A quarantine is safe whatever was
-// lost: so is what follows it, as for any master that forgot. A client that knows the cluster, by a
-// roster, begins another life of the member; otherwise that is done when somebody does
+// LetTornWait has a master wait that has lost a part of its keys. A quarantine is safe whatever
+// was lost: so is what follows it, as for any master that forgot. A client that knows the cluster,
+// by a roster, begins another life of the member; otherwise that is done when somebody does
 // (Lives.Doubt).
 func (c *Client) LetTornWait(r *Report, roster *record.Roster, longest time.Duration) wire.Swap {
 	if roster != nil && roster.Cluster == r.Place.Cluster && roster.Index(r.Place.Member) >= 0 {
@@ -75,7 +77,9 @@ func (c *Client) LetRejoin(who Rejoining, b Ballot, given []Report) (asks []Chan
 	return []Change{{Of: *r, Marker: m.At(p), Register: &register, Anew: true, Latest: r.Now + b.Life}}
 }
 
-// Show shows a member that counts the latest lives of the others, unless it knows them.
+// Show shows a member that counts the latest lives of the others, unless it knows them. Its vote
+// says so from then on, to every client that counts it, and so takes the votes of earlier lives
+// away from whoever had counted them in the same attempt.
 func (c *Client) Show(r *Report, roster *record.Roster) (asks []Change) {
 	p := r.Place
 	if p.Lives = c.Lives.Of(roster, p.Member); p.Lives == r.Place.Lives {

@@ -10,14 +10,16 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
-// Report is what a master says of its cluster.
+// Report is what a master says of its cluster. It is a value that nobody changes: what it points
+// to is shared with every copy. Text and Held are what the master said, and what it must still say
+// when it makes a change; the rest is what they mean.
 type Report struct {
-	Node     int
-	Asked    clock.Instant
-	Text     string // the marker
+	Node     int           // its index among the nodes of the client
+	Asked    clock.Instant // before the first byte of the request was sent; all else is no older
+	Text     string        // the marker
 	Marker   record.Marker
-	Place    record.Place
-	Held     string // the register
+	Place    record.Place // what the marker says of the cluster
+	Held     string       // the register
 	Register record.Register
 	Now      int64 // the master's time: milliseconds since 1970
 }
@@ -38,15 +40,17 @@ func (r *Report) Told() *record.Roster {
 	return t
 }
 
-// IsTorn reports whether the master has lost a part of its keys: its marker names a version that it
-// was told, and the register does not have it. One script writes both, and they are read by one. So
-// the marker, which is still there, vouches for nothing.
+// IsTorn reports whether the master has lost a part of its keys: its marker names a version that
+// it was told, and the register does not have it. One script writes both, and they are read by
+// one. So the marker, which is still there, vouches for nothing.
 func (r *Report) IsTorn() bool {
 	return r.Marker.State == record.MarkerActive && r.Place.IsTold() && r.Place.Joined == 0 && r.Told() == nil
 }
 
-// ToldNext returns the version after a roster that some of its members were told, and how many; nil
-// if none was, or they were told different ones.
+// ToldNext returns the version after a roster that some of its members were told, and how many;
+// nil if none was, or they were told different ones. One of those was forgotten by its majority
+// then, and which one cannot be told from here. A member counts once, however many masters say
+// that they are it: one of them is a copy.
 func ToldNext(roster *record.Roster, reports []Report) (next *record.Roster, by int) {
 	var ids []string
 	for i := range reports {
@@ -81,7 +85,9 @@ func masters(reports []Report, cluster string) (n int) {
 	return len(ids)
 }
 
-// NamedIn counts the masters that name a version.
+// NamedIn counts the members that name a version: with a majority of them, it counts. Lives that
+// are over are not looked at: what such a marker names was chosen all the same, and whether its
+// vote counts is decided for each vote.
 func NamedIn(reports []Report, t *record.Roster) (n int) {
 	var ids []string
 	for i := range reports {
@@ -93,7 +99,8 @@ func NamedIn(reports []Report, t *record.Roster) (n int) {
 	return len(ids)
 }
 
-// countedIn returns the newest version of each cluster that counts.
+// countedIn returns the newest version of each cluster that counts. Of one number, only one can: a
+// version is told once a majority holds to it, and two majorities share a member.
 func countedIn(reports []Report) (counted []*record.Roster) {
 	for i := range reports {
 		t := reports[i].Told()

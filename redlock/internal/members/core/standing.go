@@ -24,7 +24,12 @@ type NoRosterError struct{ Told, Need int } // how many do, and how many it take
 
 func (e *NoRosterError) Error() string { return "no majority of the members of a cluster answers" }
 
-// Standing returns what the masters say of the version by which votes count, if there is one.
+// Standing returns what the masters say of the version by which votes count, if there is one. It
+// is as old as the first of the reports, and an operator acts on it for as long as on those
+// (Fresh).
+//
+// A version can be chosen when a majority accepts, so Next is when the last one of the quickest
+// majority does. It is never longer than the whole wait, whatever a clock that was set back says.
 func (c *Client) Standing(roster *record.Roster, reports []Report) (Standing, error) {
 	if roster == nil {
 		return Standing{}, &NoRosterError{}
@@ -71,9 +76,9 @@ const (
 	ChooseAfter             // a choice of the version after this one
 )
 
-// NextMove returns the next step to a change of our own, which is nil if nothing is left to change.
-// A change begins when all members know this version, but for one that it removes: so nobody is
-// left behind who names an older one. (S39, docs/safety.md)
+// NextMove returns the next step to a change of our own, which is nil if nothing is left to
+// change. A change begins when all members know this version, but for one that it removes: so
+// nobody is left behind who names an older one. (S39, docs/safety.md)
 //
 // What was begun is finished first, whoever is behind. If the master that accepted it does not
 // answer any more, nothing is proposed: our own change waits for a look that is about it.
@@ -120,7 +125,8 @@ const (
 	OfAnother                    // it is a member of another cluster, or was one that awaits it
 )
 
-// CandidacyOf returns whether a master can be a candidate, with the ID that it has or will have.
+// CandidacyOf returns whether a master can be a candidate, with the ID that it has or will have. A
+// new ID is drawn with each call: it is the master's once its marker says so.
 func CandidacyOf(r *Report, roster *record.Roster) (id string, may Candidacy) {
 	p := r.Place
 	ours := p.Cluster == roster.Cluster
@@ -140,7 +146,8 @@ func CandidacyOf(r *Report, roster *record.Roster) (id string, may Candidacy) {
 	}
 }
 
-// AskToBe asks a master to be a candidate.
+// AskToBe asks a master to be a candidate. It keeps the life that it has there, if it was a member
+// before, so that a marker from then is still found out.
 func AskToBe(r *Report, roster *record.Roster, id string) Change {
 	return Change{Of: *r, Marker: r.Marker.At(record.Place{Cluster: roster.Cluster, Member: id, Joined: r.Now, Life: r.Place.Life})}
 }

@@ -126,7 +126,8 @@ func needs(fields []string) (format int64) {
 	return format
 }
 
-// NewIncarnation returns a name for the memory of a server from now on.
+// NewIncarnation returns a name for the memory of a server from now on. Nobody has had it, so a
+// marker that names it was written after this, and not restored from before.
 func NewIncarnation() string { return rand.Text() }
 
 // number parses a positive number up to a limit.

@@ -19,12 +19,12 @@ import (
 //
 // A vote counts by this marker (Roster.Counts), so a vote that proves memory proves membership.
 type Place struct {
-	Cluster string
-	Member  string
-	Version Version
-	Joined  int64 // milliseconds since 1970, by the server's clock; 0 if it has been told
-	Life    int64
-	Lives   string
+	Cluster string  // empty if the server belongs to none, and was not asked to
+	Member  string  // its ID there, for good; empty if whoever wrote it did not know that
+	Version Version // zero for none
+	Joined  int64   // milliseconds since 1970, by the server's clock; 0 if it has been told
+	Life    int64   // 0 until it forgot, or if whoever noticed did not know the member
+	Lives   string  // as it is written; Lives.Meet reads it
 }
 
 const (
@@ -69,7 +69,8 @@ func (p Place) IsTold() bool { return p.Version != (Version{}) }
 // IsCandidate reports whether it may become a member, and never was one.
 func (p Place) IsCandidate() bool { return p.Joined != 0 && !p.IsTold() }
 
-// At returns the marker with another place. The words that say something else stay.
+// At returns the marker with another place. The words that say something else stay, in front: a
+// later format may have written them, and its clients must find them again.
 func (m Marker) At(p Place) Marker {
 	var words []string
 	for word := range strings.SplitSeq(m.Words, " ") {
@@ -99,7 +100,8 @@ func (m Marker) At(p Place) Marker {
 	return m
 }
 
-// Forgotten returns the place of a server that has forgotten what it was told.
+// Forgotten returns the place of a server that has forgotten what it was told. It has no life: who
+// writes this does not know which one begins, and whoever does has the server wait anew (Doubt).
 func (p Place) Forgotten() Place { return Place{Cluster: p.Cluster, Member: p.Member} }
 
 // Text returns the whole marker.
@@ -132,7 +134,8 @@ type Register struct {
 
 const wordUnlearned = "unlearned"
 
-// ParseRegister returns an empty register for what rest has not written.
+// ParseRegister returns an empty register for what rest has not written. Lines that a later format
+// adds behind the five are not read, and are lost with the next change.
 func ParseRegister(text string) (r Register) {
 	lines := strings.Split(text, "\n")
 	if len(lines) < 5 {

@@ -11,16 +11,18 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
 
-// Roster is one version of the list of a cluster's members. It never changes. The protocol by which
-// versions follow one another, and why it is right, is in redlock/internal/members/search.
+// Roster is one version of the list of a cluster's members. It never changes, so it may be shared
+// by all that know it, and two of them are the same version if Cluster and Version are. The
+// protocol by which versions follow one another, and why it is right, is in
+// redlock/internal/members/search.
 type Roster struct {
-	Cluster string // random
+	Cluster string // random; the same in all versions
 	Version Version
 	Before  Version       // the one before; zero for the first
-	MaxTTL  time.Duration // of locks
+	MaxTTL  time.Duration // of locks, once all members were told this version if it is longer than Earlier
 	Earlier time.Duration // MaxTTL of the version before; that of the first one has the same
-	Members []Peer
-	words   string // .name=value words of later formats, as they were read
+	Members []Peer        // in the order in which they were added; each ID once
+	words   string        // .name=value words of later formats, as they were read
 }
 
 // Peer is a member of a cluster.
@@ -66,6 +68,7 @@ func (v Version) Above(other Version) bool {
 	return v.Number > other.Number || v.Number == other.Number && v.Name > other.Name
 }
 
+// parseVersion reads what String has written, also of the zero version.
 func parseVersion(text string) (v Version, ok bool) {
 	if text == Unknown {
 		return Version{}, true
@@ -112,7 +115,8 @@ func (r *Roster) NewID() string {
 	}
 }
 
-// next returns a copy of the roster as the next version.
+// next returns a copy of the roster as the next version, which its caller may change. The members
+// are its own; words of later formats go on to it.
 func (r *Roster) next() *Roster {
 	n := *r
 	n.Version, n.Before = Version{r.Version.Number + 1, NewName()}, r.Version
@@ -134,7 +138,8 @@ func (r *Roster) Without(id string) *Roster {
 	return n
 }
 
-// WithMaxTTL returns the next version, with another MaxTTL.
+// WithMaxTTL returns the next version, with another MaxTTL. The one before stays known as Earlier:
+// a master that forgets waits for the longer of the two (Longest).
 func (r *Roster) WithMaxTTL(maxTTL time.Duration) *Roster {
 	n := r.next()
 	n.MaxTTL = maxTTL
@@ -220,8 +225,8 @@ func parseRoster(text string) *Roster {
 // IsWord reports whether a text can be part of a marker and be read back.
 func IsWord(text string) bool { return len(text) <= maxWord && isGraphic(text) }
 
-// isGraphic reports whether a text is of the characters of ASCII that can be seen, as are endpoints
-// of our own.
+// isGraphic reports whether a text is of the characters of ASCII that can be seen, as are
+// endpoints of our own.
 func isGraphic(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -131,7 +131,8 @@ func (x *explorer) meets(w *world, all []core.Report, o int, visit visitor) {
 		}
 		next := *w
 		it := &next.operators[o]
-		it.told, it.promised, it.found, it.value = it.told.with(i), it.promised.without(i), 1, t
+		it.told, it.promised, it.same = it.told.with(i), it.promised.without(i), it.same.without(i)
+		it.found, it.value = 1, t
 		visit(&next, by(Meets, o, i, t))
 	}
 }

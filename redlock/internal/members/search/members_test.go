@@ -29,7 +29,7 @@ var (
 	// revived has a master that forgets, and gets its marker back.
 	revived = Config{First: a | b | c, Clients: 2, Operators: 1, Ballots: 1, Versions: 2, Forgets: 1, Revivals: 1}
 	// forgotten has a version that its majority chose and forgot, and that is told late.
-	forgotten = Config{First: a | b | c | d, Forgotten: b | c | d, Removes: b, Operators: 2, Ballots: 2, Versions: 2}
+	forgotten = Config{First: a | b | c | d, Forgotten: b | c | d, Removes: a | b | c, Operators: 2, Ballots: 2, Versions: 2}
 	// removed has a removed master that was not told, and one that forgets.
 	removed = Config{
 		First: a | b | c, Later: []set{a | b}, Late: c, Adds: d,
