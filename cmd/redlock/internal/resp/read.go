@@ -49,7 +49,7 @@ func (r *reader) request() ([]string, error) {
 	}
 	if line[0] != '*' {
 		var words []string
-		for _, word := range bytes.Fields(line) {
+		for word := range bytes.FieldsSeq(line) {
 			words = append(words, string(word))
 		}
 		return words, nil
