@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
 
 // What scripts of lock libraries do, each in the words of nobody.
@@ -31,55 +34,88 @@ const (
 	extendAny  = `return redis.call('expire', KEYS[1], 20)`
 )
 
+const stranger = "ERR the script takes a lock whoever holds it"
+
 // Each script, where the key is absent, is mine, and is another's: what it replies, and who holds
 // the key afterwards. "+" is with a longer time to live.
-func TestScriptsDoWhatTheyDoInAWorldOfTheirKeys(t *testing.T) {
-	const stranger = "ERR the script takes a lock whoever holds it"
-	for _, one := range []struct{ name, script, absent, mine, other string }{
-		{"compare and delete", compareAndDelete, "0 nil", "1 nil", "0 O"},
-		{"delete or tell", deleteOrTell, "-1 nil", "1 nil", "0 O"},
-		{"delete and publish", deleteAndPublish, "nil nil", "1 nil", "nil O"},
-		{"extend", extendIfMine, "0 nil", "1 M+", "0 O"},
-		{"add", addToWhatIsLeft, "0 nil", "1 M+", "0 O"},
-		{"set again", setAgainIfMine, "nil nil", "OK M+", "nil O"},
-		{"acquire all", acquireAll, "1 M+", "0 M", "0 O"},
-		{"acquire many", acquireMany, "OK M+", "OK M+", "nil O"},
-		{"acquire or extend", acquireOrExtend, "1 M+", "2 M+", "3 O"},
-		{"release all", releaseAll, "0 nil", "1 nil", "0 O"},
-		{"ask", question, "[nil 0 -2 1 nil 9] nil", "[M 1 10 1 nil 9] M", "[O 1 10 1 nil 9] O"},
-		{"delete any", deleteAny, "0 nil", stranger, stranger},
-		{"extend any", extendAny, "0 nil", stranger, stranger},
-		{"set any", `return redis.call('SETEX', KEYS[1], 20, ARGV[1])`, "OK M+", stranger, "ERR the script"},
-		{"no end", `return redis.call('SET', KEYS[1], ARGV[1], 'NX')`, "ERR a lock needs an end", "nil M", "nil O"},
-		{"another token", `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], 'new', 'PX', 100) end`, "nil nil", "ERR the script gives", "nil O"},
-		{"its own error", `return redis.error_reply('MINE it is')`, "MINE it is", "MINE it is", "MINE it is"},
-		{"raises", `error('no')`, "ERR Error running script", "ERR Error running script", "ERR Error running script"},
-		{"catches", `return redis.pcall('HGET', KEYS[1], 'a').err`, "ERR the script needs", "ERR the script needs", "ERR the script needs"},
-		{"hash", `return redis.call('HINCRBY', KEYS[1], 'a', 1)`, "ERR Error running script", "ERR Error", "ERR Error"},
-		{"sorted set", `return redis.call('ZADD', KEYS[1], 1, 'a')`, "ERR Error running script", "ERR Error", "ERR Error"},
-		{"stranger", `return redis.call('GET', 'elsewhere')`, "ERR Error running script", "ERR Error", "ERR Error"},
-	} {
-		for state, want := range map[string]string{"": one.absent, "M": one.mine, "O": one.other} {
-			for _, where := range []string{"the server that granted it", "another server"} {
-				inFleet(t, func(t *testing.T, f *fleet) {
-					if state != "" {
-						require.Equal(t, "OK", f.client(0).do("SET", "n", state, "NX", "PX", "10000"))
-					}
-					server := map[string]int{"another server": 1}[where]
-					got := f.client(server).do("EVAL", one.script, "1", "n", "M", "20000")
-					if !strings.HasPrefix(want, "ERR") && !strings.HasPrefix(want, "MINE") {
-						holder := f.client(1).do("GET", "n")
-						if ttl := f.client(1).do("TTL", "n"); len(ttl) == 2 && ttl >= "20" {
-							holder += "+"
-						}
-						got += " " + holder
-					}
-					assert.True(t, got == want || strings.HasPrefix(want, "ERR") && strings.HasPrefix(got, want) || strings.HasPrefix(got, "MINE"),
-						"%s, key %q, at %s: %s, not %s", one.name, state, where, got, want)
-				})
-			}
-		}
+var scriptCases = []struct{ name, script, absent, mine, other string }{
+	{"compare and delete", compareAndDelete, "0 nil", "1 nil", "0 O"},
+	{"delete or tell", deleteOrTell, "-1 nil", "1 nil", "0 O"},
+	{"delete and publish", deleteAndPublish, "nil nil", "1 nil", "nil O"},
+	{"extend", extendIfMine, "0 nil", "1 M+", "0 O"},
+	{"add", addToWhatIsLeft, "0 nil", "1 M+", "0 O"},
+	{"set again", setAgainIfMine, "nil nil", "OK M+", "nil O"},
+	{"acquire all", acquireAll, "1 M+", "0 M", "0 O"},
+	{"acquire many", acquireMany, "OK M+", "OK M+", "nil O"},
+	{"acquire or extend", acquireOrExtend, "1 M+", "2 M+", "3 O"},
+	{"release all", releaseAll, "0 nil", "1 nil", "0 O"},
+	{"ask", question, "[nil 0 -2 1 nil 9] nil", "[M 1 10 1 nil 9] M", "[O 1 10 1 nil 9] O"},
+	{"delete any", deleteAny, "0 nil", stranger, stranger},
+	{"extend any", extendAny, "0 nil", stranger, stranger},
+	{"set any", `return redis.call('SETEX', KEYS[1], 20, ARGV[1])`, "OK M+", stranger, "ERR the script"},
+	{"no end", `return redis.call('SET', KEYS[1], ARGV[1], 'NX')`, "ERR a lock needs an end", "nil M", "nil O"},
+	{"another token", `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], 'new', 'PX', 100) end`, "nil nil", "ERR the script gives", "nil O"},
+	{"its own error", `return redis.error_reply('MINE it is')`, "MINE it is", "MINE it is", "MINE it is"},
+	{"raises", `error('no')`, "ERR Error running script", "ERR Error running script", "ERR Error running script"},
+	{"catches", `return redis.pcall('HGET', KEYS[1], 'a').err`, "ERR the script needs", "ERR the script needs", "ERR the script needs"},
+	{"hash", `return redis.call('HINCRBY', KEYS[1], 'a', 1)`, "ERR Error running script", "ERR Error", "ERR Error"},
+	{"sorted set", `return redis.call('ZADD', KEYS[1], 1, 'a')`, "ERR Error running script", "ERR Error", "ERR Error"},
+	{"stranger", `return redis.call('GET', 'elsewhere')`, "ERR Error running script", "ERR Error", "ERR Error"},
+}
+
+// onScripts calls test with each script, state of its key, and what is wanted.
+func onScripts(test func(name, script, state, want string)) {
+	for _, one := range scriptCases {
+		test(one.name, one.script, "", one.absent)
+		test(one.name, one.script, "M", one.mine)
+		test(one.name, one.script, "O", one.other)
 	}
+}
+
+// evaluate returns what a script replies, and what it leaves of its key.
+func evaluate(c *client, script string) string {
+	got := c.do("EVAL", script, "1", "n", "M", "20000")
+	if strings.HasPrefix(got, "ERR") || strings.HasPrefix(got, "MINE") {
+		return got
+	}
+	got += " " + c.do("GET", "n")
+	if ttl := c.do("TTL", "n"); len(ttl) == 2 && ttl >= "20" {
+		got += "+"
+	}
+	return got
+}
+
+func TestScriptsDoWhatTheyDoInAWorldOfTheirKeys(t *testing.T) {
+	onScripts(func(name, script, state, want string) {
+		for server, where := range []string{"the server that granted it", "another server"} {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				if state != "" {
+					require.Equal(t, "OK", f.client(0).do("SET", "n", state, "NX", "PX", "10000"))
+				}
+				got := evaluate(f.client(server), script)
+				assert.True(t, got == want || strings.HasPrefix(want, "ERR") && strings.HasPrefix(got, want),
+					"%s, key %q, at %s: %s, not %s", name, state, where, got, want)
+			})
+		}
+	})
+}
+
+// What is wanted is what a Redis does, where the door does not refuse it.
+func TestARedisDoesTheSameWithTheScripts(t *testing.T) {
+	server := redistest.StartOne(t)
+	conn, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	c := &client{t: t, conn: conn}
+	onScripts(func(name, script, state, want string) {
+		c.do("FLUSHALL")
+		if state != "" {
+			require.Equal(t, "OK", c.do("SET", "n", state, "PX", "10000"))
+		}
+		if got := evaluate(c, script); !strings.HasPrefix(want, "ERR") {
+			assert.Equal(t, want, got, "%s, key %q", name, state)
+		}
+	})
 }
 
 func TestAScriptThatComparesNothingMeansTheLeaseOfItsConnection(t *testing.T) {
