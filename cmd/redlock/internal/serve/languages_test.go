@@ -131,8 +131,8 @@ func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 				lock, err = locker.TryLock(t.Context(), "order/42")
 				return err == nil
 			})
-			defer lock.Unlock(context.WithoutCancel(t.Context())) //nolint:errcheck // the next sample tells
-			said, _ = run()                                       //nolint:errcheck // some exit with a status, others with a text
+			defer lock.Unlock(context.WithoutCancel(t.Context()))
+			said, _ = run() //nolint:errcheck // some exit with a status, others with a text
 			assert.NotContains(t, said, "working")
 			assert.NotEmpty(t, said, "it says why")
 		})
