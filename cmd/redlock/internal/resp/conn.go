@@ -32,7 +32,8 @@ type conn struct {
 	dirty   bool                 // a command could not be queued
 	within  bool                 // a transaction is being run
 
-	// unsent are grants whose replies have not been sent yet.
+	// unsent are grants of the last command, whose reply has not been sent whole. What a client has
+	// read stays its own when its connection breaks.
 	unsent []lease.Grant
 }
 

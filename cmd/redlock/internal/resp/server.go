@@ -111,7 +111,7 @@ func (s *Server) leave(network net.Conn) {
 }
 
 // ServeConn serves one client until it leaves, and closes its connection. Commands run one after
-// the other, and their replies go out when no further command has been read.
+// the other. A client counts its TTL from the reply (S42), so none waits for the command behind it.
 func (s *Server) ServeConn(ctx context.Context, network net.Conn) {
 	defer network.Close() //nolint:errcheck // the client is told nothing more
 	if !s.enter(network) {
@@ -142,16 +142,14 @@ func (s *Server) ServeConn(ctx context.Context, network net.Conn) {
 		case err != nil:
 			c.left = true
 		}
-		if c.in.Buffered() == 0 || c.left {
+		if c.queued == nil || c.in.Buffered() == 0 || c.left { // what is only queued grants nothing
 			c.out.Flush()
 		}
-		if failing.err != nil { // the client is gone, and so are the replies
+		if failing.err != nil { // the client is gone, and the end of the last reply with it
 			c.giveBack()
 			return
 		}
-		if buffer.Buffered() == 0 {
-			c.unsent = c.unsent[:0]
-		}
+		c.unsent = c.unsent[:0]
 	}
 }
 

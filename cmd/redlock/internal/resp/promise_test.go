@@ -1,0 +1,49 @@
+package resp_test
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A client counts its TTL from the reply (S42), so a reply must not wait for the commands that the
+// client has sent behind it.
+func TestAReplyThatGrantsDoesNotWaitForTheCommandsBehindIt(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		c, other := f.client(0), f.client(1)
+		f.Slow(20 * time.Millisecond)
+		start := f.Clock.Now()
+		go func() {
+			_, err := io.WriteString(c.raw, "SET n T NX PX 1000\r\n"+strings.Repeat("GET m\r\n", 100))
+			assert.NoError(t, err)
+		}()
+		replies := bufio.NewReader(c.raw)
+		line, err := replies.ReadString('\n')
+		require.NoError(t, err)
+		assert.Equal(t, "+OK\r\n", line)
+		assert.Less(t, f.Clock.Now().Sub(start), 200*time.Millisecond)
+		go io.Copy(io.Discard, replies) //nolint:errcheck // the rest is nobody's concern here
+		assert.Equal(t, "nil", other.do("SET", "n", "U", "NX", "PX", "1000"))
+	})
+}
+
+// What a client has read that it holds stays its own when its connection breaks.
+func TestAGrantThatWasToldOutlivesItsConnection(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		c := f.client(0)
+		go func() {
+			_, _ = io.WriteString(c.raw, "SET n T NX PX 10000\r\n"+strings.Repeat("ECHO "+strings.Repeat("x", 900)+"\r\n", 9)) //nolint:errcheck // it hangs up
+		}()
+		line, err := bufio.NewReaderSize(c.raw, 16).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "+OK\r\n", line)
+		require.NoError(t, c.raw.Close())
+		time.Sleep(time.Second)
+		assert.Equal(t, "T", f.client(1).do("GET", "n"))
+	})
+}
