@@ -170,18 +170,18 @@ func (d *Door) release(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &asked) {
 		return
 	}
-	if err := d.end(r, asked.Name, asked.Token); err != nil {
+	ctx, cancel := releasing(r)
+	defer cancel()
+	if err := d.leases.Release(ctx, asked.Name, asked.Token); err != nil {
 		refuse(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// end releases a lease, also for a client that has hung up.
-func (d *Door) end(r *http.Request, name, token string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTimeout)
-	defer cancel()
-	return d.leases.Release(ctx, name, token)
+// releasing returns the context of a release, also for a client that has hung up.
+func releasing(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), releaseTimeout)
 }
 
 // looked is the answer to who holds a lease. The token is the holder's alone.

@@ -430,6 +430,28 @@ func TestAHeldLeaseIsRenewedAndReleasedWhenItsClientHangsUp(t *testing.T) {
 	})
 }
 
+// A client may release by DELETE and hang up afterwards, and its token be another one's by then.
+func TestAStreamThatEndsReleasesItsOwnGrantAlone(t *testing.T) {
+	fleet(t, func(t *testing.T, c *virtual.Cluster, a, b *server) {
+		client := a.hold(`{"name":"n","ttl":"9s","token":"shared"}`)
+		require.Equal(t, http.StatusNoContent, b.lease("DELETE", of("n", "shared")).Status)
+		require.Equal(t, http.StatusCreated, b.lease("POST", of("n", "shared")).Status)
+		require.NoError(t, client.body.Close())
+		time.Sleep(time.Second)
+		require.Equal(t, http.StatusConflict, a.lease("POST", `{"name":"n"}`).Status)
+		require.Equal(t, http.StatusNoContent, a.lease("DELETE", of("n", "shared")).Status)
+
+		client = a.hold(`{"name":"n","ttl":"9s","token":"shared"}`)
+		client.took()
+		require.Equal(t, http.StatusNoContent, b.lease("DELETE", of("n", "shared")).Status)
+		require.Equal(t, http.StatusCreated, b.lease("POST", of("n", "shared")).Status)
+		time.Sleep(4 * time.Second)
+		events := client.took()
+		require.Len(t, events, 1)
+		require.Contains(t, events[0], "event: lost")
+	})
+}
+
 func TestAHolderIsToldWhenItsLeaseIsLost(t *testing.T) {
 	fleet(t, func(t *testing.T, c *virtual.Cluster, a, _ *server) {
 		client := a.hold(`{"name":"n","ttl":"9s"}`)

@@ -61,8 +61,10 @@ func (d *Door) hold(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.renew()
 	}
-	if !errors.Is(err, errStays) && !isBroken(r, err) && d.clock.Now() < s.until { // later, its token may be another one's
-		_ = d.end(r, grant.Name, grant.Token) //nolint:errcheck // it ends with its TTL
+	if !errors.Is(err, errStays) && !isBroken(r, err) {
+		ctx, cancel := releasing(r)
+		defer cancel()
+		_ = d.leases.ReleaseSeen(ctx, grant.Name, grant.Ref()) //nolint:errcheck // it ends with its TTL
 	}
 }
 
@@ -81,11 +83,11 @@ func (s *stream) renew() error {
 		case <-due:
 		}
 		began := s.door.clock.Now()
-		valid, err := s.extend()
+		err := s.extend()
 		switch {
 		case err == nil:
-			s.until, next = max(s.until, began.Add(valid)), pause
-			err = s.send("held", extended{valid.Milliseconds()})
+			s.until, next = max(s.until, began.Add(s.ttl)), pause
+			err = s.send("held", extended{s.ttl.Milliseconds()})
 			if err != nil {
 				return err
 			}
@@ -101,13 +103,14 @@ func (s *stream) renew() error {
 	}
 }
 
-// extend renews once, for as long as the lease is valid at most.
-func (s *stream) extend() (time.Duration, error) {
+// extend renews once, for as long as the lease is valid at most. It renews that grant alone: who
+// shares the token may have released it, and been granted another one.
+func (s *stream) extend() error {
 	ctx, cancel := context.WithCancel(s.request.Context())
 	defer cancel()
 	timer := s.door.clock.AfterFunc(s.until.Sub(s.door.clock.Now()), cancel)
 	defer timer.Stop()
-	return s.door.leases.Extend(ctx, s.grant.Name, s.grant.Token, s.ttl)
+	return s.door.leases.ExtendSeen(ctx, s.grant.Name, s.grant.Ref(), s.ttl)
 }
 
 // lose tells that the lease is lost.
