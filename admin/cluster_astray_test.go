@@ -20,22 +20,6 @@ import (
 // Servers that somebody meets by another name, that say that they are a member and are not, or that
 // another cluster has: who may be confused by them, and that it ends.
 
-// Its masters still wait, so that it knows no cluster but that of the master it is to add.
-func TestWhoIsToAddAMasterOfAnotherClusterEntersNone(t *testing.T) {
-	inYoungBubble(t, 4, func(t *testing.T, c *cluster) {
-		c.Founded(3, 4)
-		l := c.Among([]int{0, 1, 2}, redlock.WithQuarantine(redlock.QuarantineStrict))
-		require.Error(t, admin.Of(l).Cluster().Add(c.Within(3*time.Second), virtual.Endpoint(3)))
-		assert.Empty(t, l.Stats().Cluster)
-		time.Sleep(3 * virtual.MaxTTL)
-		other := c.Among([]int{0, 1, 2})
-		c.Unlock(c.Lock(other, "x"))
-		c.Lock(l, "a")
-		_, err := other.TryLock(ctx, "a")
-		require.ErrorIs(t, err, redlock.ErrTaken)
-	})
-}
-
 // A member restarts empty, and somebody uses it alone, or lets it wait.
 func TestAMemberThatWasMetByAnotherNameComesHome(t *testing.T) {
 	for name, list := range map[string][]string{

@@ -62,33 +62,6 @@ func forgotten(t *testing.T, test func(t *testing.T, c *cluster, since string)) 
 	})
 }
 
-// Two members and the new one were told what the first master accepted. It is not told what the
-// last one was, which would count then as well; nor if it has accepted that since, from somebody
-// who found no majority for it.
-func TestNobodyIsToldAnotherVersionThanTheMajorityAccepted(t *testing.T) {
-	for _, since := range []bool{true, false} {
-		t.Run(fmt.Sprint(since), func(t *testing.T) {
-			forgotten(t, func(t *testing.T, c *cluster, newer string) {
-				c.tell(newer, 1, 2, 5)
-				if !since {
-					c.accept(list("forgotten", 0, 1, 2, 3, 4), 0)
-				}
-				lock := c.Lock(c.Among([]int{1, 2, 5}, redlock.WithoutDiscovery()), "a")
-				other := c.Among([]int{0, 3, 4}, redlock.WithoutDiscovery())
-				time.Sleep(3 * time.Second)
-				_, err := other.TryLock(ctx, "a")
-				require.Error(t, err, "two holders")
-				require.NoError(t, lock.Err())
-				c.Unlock(lock)
-				c.Among([]int{0, 1, 2, 3, 4, 5})
-				time.Sleep(3 * time.Second)
-				assert.Equal(t, 6, c.told(2))
-				assert.Equal(t, 1, len(c.countingRosters()))
-			})
-		})
-	}
-}
-
 // slow is a connection of a client that takes its time.
 type slow struct{ net.Conn }
 

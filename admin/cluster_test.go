@@ -167,26 +167,6 @@ func TestWhoIsNoMemberHasNoVote(t *testing.T) {
 	})
 }
 
-// Clients with the masters of two clusters in one list must not each take the one that answers
-// first.
-func TestTheClusterThatAnswersFirstIsNotTaken(t *testing.T) {
-	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
-		c.Founded(3, 6)
-		for _, late := range [][]int{{4, 5}, {1, 2}} {
-			c.Each(virtual.Delaying(5*time.Millisecond, 5*time.Millisecond), late...)
-			_, err := c.Among([]int{0, 1, 2, 3, 4, 5}).TryLock(ctx, "a")
-			require.Error(t, err)
-			c.Each(virtual.Delaying(0, 0), late...)
-			c.Each(virtual.Mute, late...)
-			l := c.Among([]int{0, 1, 2, 3, 4, 5})
-			time.Sleep(time.Second)
-			_, err = l.TryLock(ctx, "a")
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "whoever reaches those that are away may count by the other cluster")
-			c.Each(virtual.Unmute)
-		}
-	})
-}
-
 func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		both := []int{0, 1, 2, 3, 4, 5}
@@ -213,32 +193,6 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), virtual.Endpoint(5)), redlock.ErrInvalid)
 		one := c.Among([]int{0, 1, 2})
 		require.ErrorIs(t, admin.Of(one).Cluster().Add(c.Within(time.Minute), virtual.Endpoint(5)), redlock.ErrOtherCluster)
-	})
-}
-
-// Somebody has used a server alone, so it is a cluster of its own. A list of it and of too few
-// members for a quorum is no reason to count by it.
-func TestAServerThatWasUsedAloneGrantsNothingBesideMembers(t *testing.T) {
-	inCluster(t, 5, 1, func(t *testing.T, c *cluster) {
-		c.Founded(5, 6)
-		c.Unlock(c.Lock(c.Among([]int{5}), "a"))
-		held := c.Lock(c.Among([]int{0, 1, 2, 3, 4}), "a")
-		virtual.Settle()
-		for _, list := range [][]int{{5, 0}, {0, 5}, {5, 0, 1}} {
-			l := c.Among(list)
-			_, err := l.TryLock(ctx, "a")
-			require.Error(t, err)
-			virtual.Settle()
-			_, err = l.TryLock(ctx, "a")
-			require.ErrorIs(t, err, redlock.ErrInvalid)
-			require.ErrorContains(t, err, "two clusters, C and D")
-		}
-		c.Each(virtual.Mute, 0)
-		l := c.Among([]int{5, 0})
-		_, err := l.TryLock(c.Within(5*time.Second), "a")
-		require.ErrorIs(t, err, redlock.ErrNoQuorum, "the other one may be of another cluster")
-		c.Each(virtual.Unmute, 0)
-		c.Unlock(held)
 	})
 }
 
