@@ -18,18 +18,14 @@ type Ref struct {
 	value string
 	at    []int  // the masters that had it
 	grant *Grant // if this process granted it
+	alien bool   // it is no lease, and nothing is done to it
 }
 
 // Ref returns the lease that was granted.
 func (g Grant) Ref() Ref { return Ref{value: g.lock.Value(), grant: &g} }
 
-// Ref returns the lease that was seen; none if the holder is another program.
-func (h Holder) Ref() Ref {
-	if !h.Lease {
-		return Ref{}
-	}
-	return Ref{value: h.value, at: h.at}
-}
+// Ref returns what was seen to hold the name. The lock of another program only compares.
+func (h Holder) Ref() Ref { return Ref{value: h.value, at: h.at, alien: !h.Lease} }
 
 // Same reports whether two are of one grant.
 func (r Ref) Same(as Ref) bool { return r.value == as.value }
@@ -54,7 +50,7 @@ func (l *Leases) ExtendSeen(ctx context.Context, name string, ref Ref, ttl time.
 	if err := checkTTL(ttl); err != nil {
 		return err
 	}
-	if ref.value == "" {
+	if ref.value == "" || ref.alien {
 		return fmt.Errorf("%w: %q has no lease", redlock.ErrLost, name)
 	}
 	left, err := l.door.Leases.Extend(ctx, name, ref.value, l.door.Leases.Life(ttl))
@@ -75,7 +71,7 @@ func (l *Leases) Release(ctx context.Context, name, token string) error {
 // ReleaseSeen is [Leases.Release] for a lease that was seen.
 func (l *Leases) ReleaseSeen(ctx context.Context, name string, ref Ref) error {
 	switch {
-	case ref.value == "":
+	case ref.value == "" || ref.alien:
 		return fmt.Errorf("%w: %q has no lease", redlock.ErrLost, name)
 	case ref.grant == nil || len(ref.grant.lock.Names()) > 1:
 		return l.door.Leases.Release(ctx, name, ref.value, ref.at)

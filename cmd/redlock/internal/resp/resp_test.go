@@ -167,6 +167,34 @@ func TestATransactionAroundAKeyDoesNothingIfItChanged(t *testing.T) {
 	})
 }
 
+// A lock of a program in Go is seen by its value, and only its program can do anything to it.
+func TestTheLockOfAnotherProgramIsLeftAlone(t *testing.T) {
+	virtual.InBubble(t, 3, func(t *testing.T, c *virtual.Cluster) {
+		locker := c.Locker()
+		f := &fleet{Cluster: c}
+		for range 2 {
+			f.servers = append(f.servers, resp.New(resp.Config{Leases: lease.New(c.Locker()), Clock: c.Clock}))
+		}
+		lock, err := locker.TryLock(t.Context(), "n")
+		require.NoError(t, err)
+		value := lock.Value()
+		f.play(`
+			A SET n T NX PX 10000 = nil
+			A GET n = ` + value[:20] + `…
+			A DEL n = 0
+			A EXPIRE n 50 = 0
+			A EVAL return_redis.call('DEL',KEYS[1]) 1 n = ERR the script takes a lock…
+			A WATCH n = OK`)
+		require.NoError(t, lock.Verify(t.Context()))
+		watching := f.client(0)
+		require.Equal(t, "OK", watching.do("WATCH", "n"))
+		c.Unlock(lock)
+		require.Equal(t, "OK", watching.do("MULTI"))
+		require.Equal(t, "QUEUED", watching.do("SET", "n", "T", "NX", "PX", "10000"))
+		require.Equal(t, "nil", watching.do("EXEC"), "it changed")
+	})
+}
+
 func TestWhatClientsSayAtAConnectIsAnswered(t *testing.T) {
 	inFleet(t, func(_ *testing.T, f *fleet) {
 		f.play(`
