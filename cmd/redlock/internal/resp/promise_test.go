@@ -47,3 +47,16 @@ func TestAGrantThatWasToldOutlivesItsConnection(t *testing.T) {
 		assert.Equal(t, "T", f.client(1).do("GET", "n"))
 	})
 }
+
+// What a script decides by a key that it leaves as it is, the masters are asked.
+func TestAScriptDecidesByWhatTheMastersHave(t *testing.T) {
+	inFleet(t, func(_ *testing.T, f *fleet) {
+		f.play(`
+			B SET gate O NX PX 10000 = OK
+			A EVAL if_redis.call('EXISTS',KEYS[2])==0_then_return_redis.call('SET',KEYS[1],ARGV[1],'NX','PX',9000)_end_return_0 2 n gate T = 0
+			A GET n = nil
+			A SET n T NX PX 10000 = OK
+			A EVAL if_type(redis.pcall('PTTL',KEYS[1]))=='table'_then_return_redis.call('DEL',KEYS[1])_end_return_0 1 n = 0
+			B GET n = T`)
+	})
+}

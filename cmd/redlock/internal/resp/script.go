@@ -151,7 +151,7 @@ func (c *conn) evalSHA(args []string) {
 //
 // The first run guesses: a key is held by what this server granted last, or by nobody. The masters
 // compare that with what they have, as always, so the guess decides nothing, and saves the question
-// who holds the key. Where it leads to nothing, it may be wrong.
+// who holds the key. They compare the keys that change: if one stays as it is, they are asked.
 func (c *conn) run(s *script, args []string) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil || n < 0 || n >= len(args) {
@@ -173,7 +173,7 @@ func (c *conn) run(s *script, args []string) {
 		if err == nil {
 			err = w.settle(c.server.config.DefaultTTL)
 		}
-		if attempt == 0 && (err != nil || !w.changed()) {
+		if attempt == 0 && (err != nil || !w.isCompared()) {
 			continue
 		}
 		if err == nil {

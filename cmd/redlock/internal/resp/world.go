@@ -19,6 +19,8 @@ type world struct {
 	states  []*state
 	wall    time.Time
 	guessed bool // nobody has asked the masters who holds the keys
+
+	unguessed bool // and the script wants to know what cannot be guessed, and may catch that error
 }
 
 // state is one key.
@@ -73,8 +75,9 @@ func (s *state) write(token string, ttl time.Duration) {
 
 func (s *state) expire(ttl time.Duration) { s.spans, s.ttl, s.left = true, ttl, ttl }
 
-func (w *world) changed() bool {
-	return slices.ContainsFunc(w.states, func(s *state) bool { return s.does() != nothing })
+// isCompared reports whether the masters will compare all that a guess has told the script.
+func (w *world) isCompared() bool {
+	return !w.unguessed && !slices.ContainsFunc(w.states, func(s *state) bool { return s.does() == nothing })
 }
 
 // settle gives an end to what has none, and returns an error for what a lease cannot be.
@@ -390,6 +393,7 @@ func (w *world) read(s *state, name string, args []string) (lua.LValue, error) {
 		case !s.held:
 			return lua.LNumber(-2), nil
 		case w.guessed && !s.spans:
+			w.unguessed = true
 			return nil, errors.New("nobody has asked the masters yet")
 		case s.spans && s.ttl == 0:
 			return lua.LNumber(-1), nil
