@@ -33,8 +33,8 @@ func isPoison(id string) bool {
 	return err == nil && n%poisonEvery == 0
 }
 
-// playWorker runs tasks until it is killed, or hears a line. It tells when it begins one, and when it
-// has done it. Some handlers fail, and some panic.
+// playWorker runs tasks until it is killed, or hears a line. It tells when it begins one, and when
+// it has done it. Some handlers fail, and some panic.
 func playWorker(self *child.Self) {
 	locker, err := redlock.New(self.Args[1:])
 	require.NoError(self, err)
