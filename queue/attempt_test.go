@@ -96,10 +96,13 @@ func TestATaskDiesOfItsLastAttemptWithItsErrors(t *testing.T) {
 func TestAWorkerThatDiesHasUsedItsAttempt(t *testing.T) {
 	inBubble(t, func(w *world, q *user) {
 		q.add(0, "a")
+		var mu sync.Mutex
 		var seen []int
 		var told failures
 		hangs := func(_ context.Context, task queue.Task) error {
+			mu.Lock()
 			seen = append(seen, task.Attempt)
+			mu.Unlock()
 			time.Sleep(time.Hour) // as if it was dead
 			return nil
 		}
@@ -117,7 +120,9 @@ func TestAWorkerThatDiesHasUsedItsAttempt(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, queue.Counts{Running: 1}, q.counts())
 		time.Sleep(time.Minute)
+		mu.Lock()
 		assert.Equal(t, []int{1, 2}, seen)
+		mu.Unlock()
 		assert.Equal(t, queue.Counts{Dead: 1}, q.counts())
 		letters := q.letters()
 		require.Len(t, letters, 1)
@@ -125,6 +130,7 @@ func TestAWorkerThatDiesHasUsedItsAttempt(t *testing.T) {
 		assert.Equal(t, 2, letter.Attempts)
 		require.NotEmpty(t, letter.Errors)
 		assert.Contains(t, letter.Errors[0].Text, "its worker died")
+		settle() // what was told is visible from here on
 		require.Len(t, told.all, 1)
 		assert.True(t, told.all[0].Dead)
 
