@@ -44,6 +44,12 @@ func (m masters) program(t *testing.T, opts ...redlock.Option) *redlock.Locker {
 	return locker
 }
 
+// A lock that must be renewed in time lasts for long enough that a busy machine does so.
+var (
+	patient = []redlock.Option{redlock.WithMaxTTL(5 * time.Second), redlock.WithTTL(5 * time.Second)}
+	longer  = 6 * time.Second
+)
+
 // ready waits until a quorum answers.
 func ready(t *testing.T, locker *redlock.Locker) {
 	t.Helper()
@@ -88,7 +94,7 @@ func TestANameHasOneHolderAcrossMachines(t *testing.T) {
 
 func TestWhoeverComesSecondIsRefusedOrWaits(t *testing.T) {
 	m := start(t, 3)
-	first, second := m.program(t), m.program(t)
+	first, second := m.program(t, patient...), m.program(t, patient...)
 	held := lock(t, first, "orders/42")
 	_, err := second.TryLock(t.Context(), "orders/42")
 	require.ErrorIs(t, err, redlock.ErrTaken)
@@ -97,7 +103,7 @@ func TestWhoeverComesSecondIsRefusedOrWaits(t *testing.T) {
 
 	next := make(chan *redlock.Lock)
 	go func() { next <- lock(t, second, "orders/42") }()
-	time.Sleep(1500 * time.Millisecond) // longer than the TTL: the lock is renewed while it is held
+	time.Sleep(longer) // than the TTL: the lock is renewed while it is held
 	require.NoError(t, held.Err())
 	require.NoError(t, held.Unlock(t.Context()))
 	require.NoError(t, (<-next).Err(), "a release hands the lock over")
@@ -106,13 +112,13 @@ func TestWhoeverComesSecondIsRefusedOrWaits(t *testing.T) {
 
 func TestAMinorityOfMastersMayBeDead(t *testing.T) {
 	m := start(t, 5)
-	program := m.program(t)
+	program := m.program(t, patient...)
 	held := lock(t, program, "a")
 	require.NoError(t, m[0].Kill())
 	require.NoError(t, m[1].Stop()) // it accepts connections, and never answers
 	defer m[1].Continue()           //nolint:errcheck // the test is over
 	another := lock(t, program, "b")
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(longer)
 	require.NoError(t, held.Err(), "renewed by three of five")
 	require.NoError(t, held.Unlock(t.Context()))
 	require.NoError(t, another.Unlock(t.Context()))

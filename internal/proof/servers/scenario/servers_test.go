@@ -233,7 +233,7 @@ var trusting = redlock.WithQuarantine(redlock.QuarantineOff)
 func (s state) befalls(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	name := cluster.LockName(t)
-	opts := []redlock.Option{redlock.WithNodeTimeout(aMinute / 4), trusting}
+	opts := []redlock.Option{redlock.WithNodeTimeout(longTTL), trusting}
 	standing := connected(t, c.URLs(), opts...)
 	before := take(t, standing, name+"before")
 	c.AwaitHeldEverywhere(t, before.Name(), before.Value())
@@ -268,7 +268,7 @@ func (s state) befalls(t *testing.T, c *cluster.Cluster) {
 			give(t, before)
 		}
 	}
-	assert.Less(t, time.Since(began), aMinute/4, "nothing may wait for the wrong ones")
+	assert.Less(t, time.Since(began), longTTL, "nothing may wait for the wrong ones")
 	awaitGone(t, c.Masters[3:], name, name+"before")
 	for _, heal := range heals {
 		heal()
