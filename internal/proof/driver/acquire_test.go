@@ -191,7 +191,7 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	a.reachIf("a grant without enough validity", is(err, redlock.ErrNoValidity))
 	a.reachIf("a call with an ended context", ctx.Err() != nil && !q.waits)
 	if is(err, redlock.ErrTaken) {
-		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once") && !a.plan.keepsReleases()
+		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once") && !(a.plan.keepsReleases() && (q.waits || q.rounds > 1))
 		a.promise("ErrTaken means that somebody has it", !fresh, "%s: %s %v: %v, and nobody ever used the name", a.who, q.call, q.names, err)
 	}
 	a.refusedFresh(q, err, ctx, life)
@@ -213,7 +213,7 @@ func (a *actor) refusedFresh(q *request, err error, ctx *limited, life *life) {
 func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl time.Duration, life *life) *handle {
 	left := lock.Remaining()
 	h := &handle{run: a.run, lock: lock, request: q, life: life, ttl: ttl, hold: &history.Hold{
-		Who: a.who + " by " + life.client.plan.who, How: q.call, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(),
+		Who: a.who + " by " + life.client.plan.who, How: q.call, Names: lock.Names(), Value: lock.Value(), Token: a.ordered(lock.Fence()), Shared: lock.Shared(),
 		Permits: q.permits, Since: began, From: a.clock.Now(), To: history.Held, Late: left <= 0,
 	}}
 	if q.asked.minHold > 0 && !life.client.plan.sleeps { // whose clock runs ahead of the masters'
@@ -223,7 +223,7 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.promise("Shared", lock.Shared() == q.shared, "%s: %s: Shared is %t", a.who, q.call, lock.Shared())
 	a.promise("Fence with fencing only", (lock.Fence() != 0) == q.asked.fencing && lock.Fence() < 1<<53, "%s: %s: token %d", a.who, q.call, lock.Fence())
 	a.promise("validity below the TTL", left <= ttl-life.client.plan.allowance(ttl), "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
-	if off := a.offTime(lock.Fence()); a.plan.masters > 2 && q.asked.fencing {
+	if off := a.offTime(lock.Fence()); a.plan.masters > 2 && q.asked.fencing && !a.plan.tokensByClocks() {
 		// A counter that others overwrote begins a minute ahead.
 		a.promise("tokens are near the time", off < 90*time.Second, "%s: %s: token %d is off by %v", a.who, q.call, lock.Fence(), off)
 	}

@@ -21,13 +21,14 @@ import (
 
 // besides are what may happen beside the actors.
 var besides = []besidePlan{
-	{"an election", elects},
+	{electing, elects},
 	{"a queue", queues},
 	{spoiling, spoils},
 	{foreigners, foreign},
 }
 
 const (
+	electing   = "an election"
 	spoiling   = "others write beside the locks"
 	foreigners = "clients of another library"
 )
