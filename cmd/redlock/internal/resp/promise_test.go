@@ -60,3 +60,18 @@ func TestAScriptDecidesByWhatTheMastersHave(t *testing.T) {
 			B GET n = T`)
 	})
 }
+
+// A script may compare today, and with other arguments not.
+func TestAScriptThatComparesSometimesTakesNoStrangersLock(t *testing.T) {
+	const sometimes = `if_ARGV[1]=='force'_or_redis.call('GET',KEYS[1])==ARGV[1]_then_return_redis.call('DEL',KEYS[1])_end_return_0`
+	const older = `if_tonumber(redis.call('GET',KEYS[1]))<tonumber(ARGV[1])_then_return_redis.call('DEL',KEYS[1])_end_return_0`
+	inFleet(t, func(_ *testing.T, f *fleet) {
+		f.play(`
+			B SET m T NX PX 10000 = OK
+			B EVAL ` + sometimes + ` 1 m T = 1
+			A SET n 1 NX PX 10000 = OK
+			B EVAL ` + sometimes + ` 1 n force = ERR the script takes a lock…
+			B EVAL ` + older + ` 1 n 2 = ERR the script takes a lock…
+			A GET n = 1`)
+	})
+}

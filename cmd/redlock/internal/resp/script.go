@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,8 @@ import (
 type script struct {
 	proto *lua.FunctionProto
 	idle  sync.Pool // of interpreters that have run it
-	// compares is set once it has left alone what had another token.
+	// compares is set once it has left alone what had another token. With other arguments, it may
+	// not: a client that gives the token of the holder is believed to compare it.
 	compares atomic.Bool
 }
 
@@ -223,11 +225,8 @@ func (c *conn) newWorld(keys []string, guess bool) (*world, error) {
 // checkCompares returns an error if a script would do to any holder what it did to the one that it
 // saw, and that is not the lease of this connection.
 func (c *conn) checkCompares(s *script, w *world, argv []string) error {
-	if s.compares.Load() {
-		return nil
-	}
 	for i, st := range w.states {
-		if !st.seen || st.does() == nothing {
+		if !st.seen || st.does() == nothing || s.compares.Load() && slices.Contains(argv, st.seenToken) {
 			continue
 		}
 		other := &world{wall: w.wall}
@@ -239,7 +238,7 @@ func (c *conn) checkCompares(s *script, w *world, argv []string) error {
 			}
 			other.states = append(other.states, twin)
 		}
-		if _, err := other.run(c.ctx, s, argv); err != nil || other.states[i].does() == nothing {
+		if _, err := other.run(c.ctx, s, argv); err == nil && other.states[i].does() == nothing {
 			s.compares.Store(true)
 			continue
 		}
