@@ -433,3 +433,35 @@ func TestTasksAreCountedByState(t *testing.T) {
 		assert.NotContains(t, w.store.Keys(), "redquorum:queue:running:q")
 	})
 }
+
+// A script that ends in the middle, at whichever of its commands, loses no task and no letter.
+func TestNothingIsLostWithAScriptThatFailsMidway(t *testing.T) {
+	const commands = 150 // a life of two attempts, and another one, have fewer
+	for nth := 1; nth <= commands; nth++ {
+		inBubble(t, func(w *world, q *user) {
+			q.addWith("a", "x")
+			w.store.FailCall(nth, "NOPERM this user has no permissions")
+			runs := 0
+			begin := func() *workers {
+				return q.running(func(context.Context, queue.Task) error {
+					runs++
+					return errors.New("no")
+				}, queue.WithMaxAttempts(2), queue.WithRetryDelay(0), queue.WithLease(time.Second), queue.WithConcurrency(1))
+			}
+			run := begin()
+			time.Sleep(5 * time.Second)
+			run.end()
+			assert.LessOrEqual(t, runs, 4, "command %d", nth)
+			_, err := q.Retry(ctx, "a")
+			require.True(t, err == nil || strings.Contains(err.Error(), "NOPERM"), err)
+			run = begin()
+			time.Sleep(5 * time.Second)
+			run.end()
+			letters := q.letters()
+			require.Len(t, letters, 1, "command %d", nth)
+			assert.Equal(t, "x", string(letters[0].Payload), "command %d", nth)
+			assert.NotEmpty(t, letters[0].Errors, "command %d", nth)
+			assert.Equal(t, queue.Counts{Dead: 1}, q.counts(), "command %d", nth)
+		})
+	}
+}

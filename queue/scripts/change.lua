@@ -21,10 +21,10 @@ local function found(...)
   if type(value) ~= 'table' or not value.err then
     return value
   end
-  if string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then
-    redis.call(...) -- fails with the server's error
+  if string.sub(value.err, 1, 9) == 'WRONGTYPE' then
+    return false
   end
-  return false
+  return redis.call(...) -- fails with the server's error
 end
 
 -- Remember the newest fence, and report whether the caller's is older: then another holder has had

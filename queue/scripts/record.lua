@@ -10,7 +10,7 @@
 -- enqueued again since: its attempts begin anew, and it keeps its payload.
 --
 -- A script may end at any command, because a user may not run that. So what is kept is written
--- before what it replaces is removed.
+-- before what it replaces is removed: no task is lost then, but its attempts may begin anew.
 local function read(key, id)
   local text = found('HGET', key, id) or ''
   local score, attempts, size, at = string.match(text, '^(%S+) (%d+) (%d+)\n()')
