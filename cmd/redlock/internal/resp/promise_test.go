@@ -3,6 +3,7 @@ package resp_test
 import (
 	"bufio"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +74,28 @@ func TestAScriptThatComparesSometimesTakesNoStrangersLock(t *testing.T) {
 			B EVAL ` + sometimes + ` 1 n force = ERR the script takes a lock…
 			B EVAL ` + older + ` 1 n 2 = ERR the script takes a lock…
 			A GET n = 1`)
+	})
+}
+
+func TestAScriptTakesLittleMemory(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		assert.Equal(t, "1", f.client(0).do("EVAL", `local t = {} t[60000000] = 1 return t[60000000]`, "1", "n"))
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+	})
+}
+
+func TestARunOfAScriptLeavesNothingForTheNext(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		for _, script := range []string{
+			`table.insert(redis, ARGV[1]) return #redis`, `redis[#redis + 1] = ARGV[1] return 1`, `string.secret = ARGV[1] return 1`, `redis.call = nil`,
+		} {
+			assert.Contains(t, f.client(0).do("EVAL", script, "1", "n", "T"), "ERR Error running script", script)
+		}
+		for range 2 {
+			assert.Equal(t, "1", f.client(0).do("EVAL", `secret = (secret or 0) + 1 table.insert(KEYS, secret) return #KEYS - 1`, "1", "n"))
+		}
 	})
 }

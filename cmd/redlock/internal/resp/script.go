@@ -45,7 +45,7 @@ type script struct {
 // instructions.
 const (
 	mostScripts      = 512
-	mostInstructions = 50_000
+	mostInstructions = 10_000
 	mostRuns         = 4
 )
 

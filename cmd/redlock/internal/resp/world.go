@@ -123,8 +123,14 @@ var functions = map[string][]string{
 	"math":   {"abs", "ceil", "floor", "max", "min"},
 }
 
-// interpreter runs one script, again and again: what a script does to the tables of functions
-// concerns no other script. Its globals are of one run.
+// mostIndex bounds the list that one instruction makes: the interpreter fills the places before an
+// index, with 16 bytes each. Behind it, it stores what is there.
+const mostIndex = 4 << 10
+
+func init() { lua.MaxArrayIndex = mostIndex }
+
+// interpreter runs one script, again and again. Its globals are of one run, and what all runs share
+// cannot be written: nothing of one client's run is left for the next one's.
 type interpreter struct {
 	lua   *lua.LState
 	outer *lua.LTable // the metatable of the globals of a run, where what all runs share is found
@@ -140,25 +146,34 @@ func newInterpreter() *interpreter {
 	lua.OpenTable(l)
 	lua.OpenMath(l)
 	shared := l.NewTable()
-	for module, names := range functions {
+	module := func(name string) *lua.LTable { // a value with fields, and no table that table.insert takes
+		fields, meta, value := l.NewTable(), l.NewTable(), l.NewUserData()
+		meta.RawSetString("__index", fields)
+		value.Metatable = meta
+		shared.RawSetString(name, value)
+		return fields
+	}
+	var texts *lua.LTable
+	for name, names := range functions {
 		from, to := l.G.Global, shared
-		if module != "" {
-			from, to = from.RawGetString(module).(*lua.LTable), l.NewTable()
-			shared.RawSetString(module, to)
+		if name != "" {
+			from, to = from.RawGetString(name).(*lua.LTable), module(name)
+		}
+		if name == "string" {
+			texts = to
 		}
 		for _, name := range names {
 			to.RawSetString(name, from.RawGetString(name))
 		}
 	}
 	// Texts have methods, as in text:rep(9), which are to be the same.
-	texts := l.NewTable()
-	texts.RawSetString("__index", shared.RawGetString("string"))
-	l.SetMetatable(lua.LString(""), texts)
+	methods := l.NewTable()
+	methods.RawSetString("__index", texts)
+	l.SetMetatable(lua.LString(""), methods)
 
 	in := &interpreter{lua: l, outer: l.NewTable()}
 	in.outer.RawSetString("__index", shared)
-	redis := l.NewTable()
-	shared.RawSetString("redis", redis)
+	redis := module("redis")
 	redis.RawSetString("call", l.NewFunction(func(l *lua.LState) int { return in.world.call(l) }))
 	redis.RawSetString("pcall", l.NewFunction(func(l *lua.LState) int { return in.world.pcall(l) }))
 	redis.RawSetString("log", l.NewFunction(func(*lua.LState) int { return 0 }))
