@@ -16,11 +16,11 @@ import (
 // Hooks are functions that a [Locker] calls for what happens to its locks and nodes; each may be
 // nil. One goroutine per Locker calls them, one at a time, in the order in which things happened.
 // For one lock: Acquired, then Waited if Lock did not get it at once, then Renewed any number of
-// times, or Unrenewed, and finally Lost or Released. Refused is called for each round that asked all nodes and
-// did not get the lock, also for those of a call that waits (but not for a first round that left it
-// to a second one, for a permit or one of several names, nor where another wait of LockAny got its
-// lock). Where there is no lock, a name is the first of several, and for a permit
-// that of the semaphore.
+// times, or Unrenewed, and finally Lost or Released. Refused is called for each round that asked
+// all nodes and did not get the lock, also for those of a call that waits (but not for a first
+// round that left it to a second one, for a permit or one of several names, nor where another wait
+// of LockAny got its lock). Where there is no lock, a name is the first of several, and for a
+// permit that of the semaphore.
 //
 // No round waits for a hook. When more than 4,096 calls are outstanding, new ones are dropped and
 // counted ([Stats.HooksDropped]). Close waits for the hooks, so a hook must not call it.
