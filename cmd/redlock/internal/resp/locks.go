@@ -194,6 +194,10 @@ func (c *conn) setOurs(key, token string, o options, ttl time.Duration) {
 	if o.equal != nil {
 		own = held && holder.Token == *o.equal && holder.Lease
 	}
+	if own && holder.Token != token {
+		c.fail("ERR a lock that is held keeps its token: it is released first, and then acquired")
+		return
+	}
 	if own {
 		err = c.server.config.Leases.ExtendSeen(c.ctx, key, holder.Ref(), ttl)
 		own = !errors.Is(err, redlock.ErrLost)
@@ -322,7 +326,9 @@ func (c *conn) expire(args []string) {
 // delete releases a key if it is ours, or takes it from whoever holds it, if that is permitted.
 func (c *conn) delete(key string) error {
 	err := c.server.config.Leases.ReleaseSeen(c.ctx, key, c.ours(key))
-	delete(c.mine, key)
+	if err == nil || errors.Is(err, redlock.ErrLost) { // otherwise it can be tried again
+		delete(c.mine, key)
+	}
 	if force := c.server.config.Force; force != nil && errors.Is(err, redlock.ErrLost) && !c.within {
 		err = c.force(key, err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 )
 
 // A client counts its TTL from the reply (S42), so a reply must not wait for the commands that the
@@ -96,6 +98,35 @@ func TestARunOfAScriptLeavesNothingForTheNext(t *testing.T) {
 		}
 		for range 2 {
 			assert.Equal(t, "1", f.client(0).do("EVAL", `secret = (secret or 0) + 1 table.insert(KEYS, secret) return #KEYS - 1`, "1", "n"))
+		}
+	})
+}
+
+// A lock keeps its token, so nobody is told that it has another one now.
+func TestSetDoesNotSayThatALockHasANewToken(t *testing.T) {
+	inFleet(t, func(_ *testing.T, f *fleet) {
+		f.play(`
+			A SET n T NX PX 10000 = OK
+			A SET n U XX PX 10000 = ERR…
+			A SET n U PX 10000 = ERR…
+			A SET n U IFEQ T PX 10000 = ERR…
+			A GET n = T`)
+	})
+}
+
+// A release that too few masters answered can be asked for again.
+func TestADeleteWithoutAQuorumCanBeTriedAgain(t *testing.T) {
+	inFleet(t, func(_ *testing.T, f *fleet) {
+		f.play(`
+			A SET n T NX PX 20000 = OK
+			A SET m T NX PX 20000 = OK`)
+		c := f.client(0)
+		assert.Equal(f.T, "[T T]", c.do("MGET", "m", "n"))
+		f.Each(virtual.Kill, 0, 1)
+		virtual.Settle()
+		for range 2 {
+			assert.Contains(f.T, c.do("DEL", "n"), "NOQUORUM")
+			assert.Contains(f.T, c.do("EVAL", deleteAny, "1", "m"), "NOQUORUM")
 		}
 	})
 }

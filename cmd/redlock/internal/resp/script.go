@@ -260,7 +260,9 @@ func (c *conn) apply(w *world) (err error) {
 		case nothing, overwrites: // settle refuses these
 		case releases:
 			err = c.server.config.Leases.ReleaseSeen(c.ctx, st.key, st.ref)
-			delete(c.mine, st.key)
+			if err == nil {
+				delete(c.mine, st.key)
+			}
 		case extends:
 			err = c.server.config.Leases.ExtendSeen(c.ctx, st.key, st.ref, st.ttl)
 		case acquires:
