@@ -118,7 +118,8 @@ func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (wa
 	if err != nil {
 		return "", 0, false, err
 	}
-	switch s.NextMove(own, rc.ms.clock.Now()) {
+	move, propose := s.NextMove(own, rc.ms.clock.Now())
+	switch move {
 	case core.TellThem:
 		for _, p := range s.Behind {
 			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, rc.whyDown(p))
@@ -133,11 +134,9 @@ func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (wa
 		return "", 0, false, nil
 	case core.AwaitLocks:
 		return "locks that may have begun before the last change", s.Next, false, nil
-	case core.FinishBegun:
-		own = nil // this look did not ask whether all members know this version
 	case core.ChooseAfter:
 	}
-	chosen, err := rc.choose(ctx, s.Roster, own, s.Reports)
+	chosen, err := rc.choose(ctx, s.Roster, propose, s.Reports)
 	if err == nil && chosen != nil {
 		rc.tellAll(ctx, chosen)
 		o.Chosen(s.Roster, chosen)

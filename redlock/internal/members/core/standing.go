@@ -72,7 +72,6 @@ const (
 	TellBefore              // members that are behind must know this version before a change begins
 	LookAgain               // who told this version may have forgotten it since
 	AwaitLocks              // locks may last that began before this version (Standing.Next)
-	FinishBegun             // a choice that proposes what was begun, and nothing of our own
 	ChooseAfter             // a choice of the version after this one
 )
 
@@ -82,24 +81,24 @@ const (
 //
 // What was begun is finished first, whoever is behind. If the master that accepted it does not
 // answer any more, nothing is proposed: our own change waits for a look that is about it.
-func (s *Standing) NextMove(own *record.Roster, now clock.Instant) Move {
+func (s *Standing) NextMove(own *record.Roster, now clock.Instant) (move Move, propose *record.Roster) {
 	begins, awaits := own != nil && !s.Open, false
 	if begins {
 		_, awaits = s.Awaited(own)
 	}
 	switch {
 	case own == nil && !s.Open:
-		return TellThem
+		return TellThem, nil
 	case awaits:
-		return TellBefore
+		return TellBefore, nil
 	case begins && now > FirstAsked(s.Reports).Add(Fresh(s.Roster.MaxTTL)):
-		return LookAgain
+		return LookAgain, nil
 	case s.Next > 0 && !s.Ahead: // with a promise, a member that is ahead begins to wait anew
-		return AwaitLocks
+		return AwaitLocks, nil
 	case s.Open:
-		return FinishBegun
+		return ChooseAfter, nil
 	default:
-		return ChooseAfter
+		return ChooseAfter, own
 	}
 }
 

@@ -61,14 +61,14 @@ func (x *explorer) may(all []core.Report, t text) (may set) {
 		if err != nil {
 			continue
 		}
+		standing.Next = 0 // whatever time there must be in between
 		for i := range masters {
 			if !(x.Adds&^t.members() | x.Removes&t.members()).has(i) || t.members() == set(1)<<i {
 				continue
 			}
-			switch standing.NextMove(x.roster(t.next(t.members()^1<<i)), 0) {
-			case core.ChooseAfter, core.AwaitLocks, core.LookAgain: // nothing but time is in the way
+			own := x.roster(t.next(t.members() ^ 1<<i))
+			if move, propose := standing.NextMove(own, 0); move == core.ChooseAfter && propose == own {
 				may = may.with(i)
-			case core.TellThem, core.TellBefore, core.FinishBegun:
 			}
 		}
 	}

@@ -73,7 +73,9 @@ func TestAChangeWaitsForWhatWasCountedBeforeTheLast(t *testing.T) {
 
 func TestTheMembersChooseOneVersion(t *testing.T) {
 	holds := proof.Holds(t, Explore, basic)
-	holds("two operators", proof.Always, choice, Rules{}, 99_000, Finishes)
+	holds("two operators", proof.Always, choice, Rules{}, 80_000, Finishes)
+	holds("two operators, and a removal", proof.Large,
+		with(choice, func(it *Config) { it.Removes = c }), Rules{}, 400_000, Finishes)
 	holds("two operators, and a master that forgets", proof.Large, forgetful, Rules{}, 150_000, Learns)
 	holds("two operators, and two masters that forget", proof.Large,
 		with(forgetful, func(it *Config) { it.Forgets = 2 }), Rules{}, 250_000, Learns)
@@ -88,7 +90,7 @@ func TestAMasterThatForgotRejoinsAtWhatOthersRemember(t *testing.T) {
 
 func TestABallotIsOverBeforeWhoForgotItIsBack(t *testing.T) {
 	assert.True(t, newExplorer(forgetful, Rules{}).ballotsEnd)
-	proof.Finds(t, Explore)("otherwise", proof.Large,
+	proof.Finds(t, Explore)("otherwise", proof.Soak,
 		with(forgetful, func(it *Config) { it.Ballots = 4 }), Rules{LongBallots: true}, oneChoice)
 }
 
