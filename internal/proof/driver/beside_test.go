@@ -236,6 +236,9 @@ func queues(r *run, rng *rand.Rand) {
 	q.judge()
 }
 
+// taskAttempts is how often a task of the queue is begun at most.
+const taskAttempts = 3
+
 // tasks are those of a queue.
 type tasks struct {
 	*run
@@ -260,7 +263,7 @@ func (q *tasks) works(ctx context.Context, who string, rng *rand.Rand) {
 	for range rng.IntN(4) {
 		id := fmt.Sprint("task", q.made.Add(1))
 		limited, cancel := context.WithTimeout(ctx, time.Second)
-		err := one.Enqueue(limited, []string{id}, upTo(rng, 20*time.Millisecond))
+		err := one.Add(limited, []queue.Item{{ID: id, Payload: []byte(id)}}, upTo(rng, 20*time.Millisecond))
 		cancel()
 		q.mu.Lock()
 		if err == nil {
@@ -309,12 +312,15 @@ func (q *tasks) runs(ctx context.Context, one *queue.Queue, who string, life *li
 		case <-time.After(20 * time.Millisecond):
 		}
 		h.To = q.clock.Now()
+		q.promise("attempts are bounded", task.Attempt >= 1 && task.Attempt <= taskAttempts, "attempt %d of %s", task.Attempt, task.ID)
+		q.promise("a payload stays with its task", string(task.Payload) == task.ID, "the payload of %s is %q", task.ID, task.Payload)
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.reachIf("a task that ran again", q.ended[task.ID])
 		q.ended[task.ID] = true
 		return ctx.Err()
-	}, queue.WithConcurrency(2), queue.WithRetryDelay(10*time.Millisecond), queue.WithPoll(time.Minute))
+	}, queue.WithConcurrency(2), queue.WithRetryDelay(10*time.Millisecond), queue.WithPoll(time.Minute),
+		queue.WithMaxAttempts(taskAttempts))
 	if at := closing.Load(); at != 0 && len(q.plan.faults) == 0 {
 		took := q.since(clock.Instant(at))
 		q.promise("Run ends with Close", took <= 500*time.Millisecond, "%s: Run returned %v after Close", who, took)
@@ -350,7 +356,8 @@ func (q *tasks) judge() {
 	defer one.Close()
 	ctx, cancel := context.WithTimeout(q.base, 5*time.Second)
 	defer cancel()
-	n, err := one.Len(ctx)
+	counts, err := one.Count(ctx)
+	n := counts.Waiting + counts.Due + counts.Running + counts.Dead
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	left := 0
@@ -359,5 +366,5 @@ func (q *tasks) judge() {
 			left++
 		}
 	}
-	q.promise("no task is lost", err == nil && n >= left, "%d tasks are left at least, Len: %d, %v", left, n, err)
+	q.promise("no task is lost", err == nil && n >= left, "%d tasks are left at least, Count: %+v, %v", left, counts, err)
 }

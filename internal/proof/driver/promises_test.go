@@ -180,6 +180,8 @@ var promises = []said{
 	{"queue.Queue.Run", "So no task is lost", "no task is lost"},
 	{"queue.Queue.Run", "It returns an error as soon as the queue or the Locker is closed", "errors of Queue.Run"},
 	{"queue.Queue.Run", "as soon as the queue or the Locker is closed and the handlers have returned", "Run ends with Close"},
+	{"queue.WithMaxAttempts", "how often a task is begun before it becomes a dead letter", "attempts are bounded"},
+	{"queue.Queue.Add", "Add is [Queue.Enqueue] with payloads", "a payload stays with its task"},
 	{"queue.Queue.Close", "Close closes the connection to the store", "closing a queue"},
 	{"queue.Queue.Enqueue", "Enqueue waits for the lock until ctx ends", "errors of a queue"},
 }
