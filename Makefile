@@ -103,7 +103,7 @@ soak: ## the same at its full size (hours)
 	go run ./internal/proof/prove -soak
 
 search: ## searches of the models that take too long for `go test ./...`
-	REDQUORUM_SEARCH=1 go test -count=1 $(MODELS)
+	REDQUORUM_SEARCH=1 go test -count=1 -timeout 30m $(MODELS)
 
 seeded: ## put known bugs into a copy of the library, and see that each is caught
 	go run ./internal/proof/bugs
