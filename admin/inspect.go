@@ -100,13 +100,14 @@ func (n *NodeStatus) take(in *look.Inspection) {
 
 func ownerAndSince(value string) (string, Since) {
 	name, began, waited := owner.Of(value)
-	return name, Since{began, waited}
+	return owner.Shown(name), Since{began, waited}
 }
 
 // ownersOf returns the owners of waiters, of what nodes tell of them.
 func ownersOf(texts []string) []string {
 	for i, text := range texts {
-		texts[i], _, _ = owner.Split(text)
+		name, _, _ := owner.Split(text)
+		texts[i] = owner.Shown(name)
 	}
 	return texts
 }

@@ -49,7 +49,7 @@ func startDoors(tb testing.TB, servers []*redistest.Server) (process *child.Proc
 		ports = append(ports, l.Addr().String())
 		require.NoError(tb, l.Close())
 	}
-	command := exec.CommandContext(tb.Context(), program, "serve", "--nodes", strings.Join(urls, ","), "--allow-locks", "--listen", ports[0], "--redis", ports[1])
+	command := exec.Command(program, "serve", "--nodes", strings.Join(urls, ","), "--allow-locks", "--listen", ports[0], "--redis", ports[1])
 	process = child.Start(tb, command)
 	require.Eventually(tb, func() bool {
 		status, err := post(tb.Context(), &httpClient, http1(ports[0]), `{"name":"ready","token":"t","ttl":"1s"}`)

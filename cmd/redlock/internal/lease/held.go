@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/look"
+	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -163,8 +164,9 @@ func maxHeld(status *admin.Status) int {
 // holderOf returns the holder of the value that a quorum has.
 func (l *Leases) holderOf(status *admin.Status) Holder {
 	h := Holder{Token: status.Value, Owner: status.Owner, Since: status.Since.Time, value: status.Value}
-	if told, ok := parse(status.Owner); ok {
-		h.Lease, h.Token, h.Owner, h.Door, h.From = true, told.token, told.owner, told.door, told.from
+	text, _, _ := owner.Of(status.Value)
+	if told, ok := owner.ParseLease(text); ok {
+		h.Lease, h.Token, h.Owner, h.Door, h.From = true, told.Token, told.Owner, told.Door, told.From
 	}
 	var ttls []time.Duration
 	for i, n := range status.Nodes {

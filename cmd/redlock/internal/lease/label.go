@@ -15,6 +15,7 @@ import (
 //	lease;door=resp;from=10.0.0.7:51334;owner=worker-3;token=b7f3…
 //
 // The token comes last, as it is. What comes before it is escaped, so it has no semicolon.
+// [owner.ParseLease] reads it.
 type label struct{ door, from, owner, token string }
 
 // MaxToken is how long a token may be, in bytes.
@@ -51,28 +52,4 @@ func cut(text string, most int) string {
 		b.WriteString(one)
 	}
 	return b.String()
-}
-
-// parse reads a label, and reports whether the owner of a value is one.
-func parse(text string) (l label, ok bool) {
-	rest, ok := strings.CutPrefix(text, "lease;door=")
-	if !ok {
-		return l, false
-	}
-	head, token, ok := strings.Cut(rest, ";token=")
-	fields := strings.Split(head, ";")
-	if !ok || token == "" || len(fields) != 3 {
-		return l, false
-	}
-	from, isFrom := strings.CutPrefix(fields[1], "from=")
-	of, isOwner := strings.CutPrefix(fields[2], "owner=")
-	return label{plain(fields[0]), plain(from), plain(of), token}, isFrom && isOwner
-}
-
-func plain(escaped string) string {
-	text, err := url.PathUnescape(escaped) // where a plus sign is one
-	if err != nil {
-		return escaped
-	}
-	return text
 }

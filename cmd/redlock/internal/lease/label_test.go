@@ -23,12 +23,12 @@ func FuzzLabel(f *testing.F) {
 		}
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(text), owner.Most)
-		told, ok := parse(text)
+		told, ok := owner.ParseLease(text)
 		require.True(t, ok)
-		require.Equal(t, token, told.token)
-		require.True(t, strings.HasPrefix(door, told.door) && strings.HasPrefix(from, told.from) && strings.HasPrefix(of, told.owner))
-		if again, ok := parse(of); ok { // whatever others have for an owner
-			require.NotEmpty(t, again.token)
+		require.Equal(t, token, told.Token)
+		require.True(t, strings.HasPrefix(door, told.Door) && strings.HasPrefix(from, told.From) && strings.HasPrefix(of, told.Owner))
+		if again, ok := owner.ParseLease(of); ok { // whatever others have for an owner
+			require.NotEmpty(t, again.Token)
 		}
 	})
 }
@@ -37,7 +37,7 @@ func TestTheOwnerOfAnotherProgramIsNoLabel(t *testing.T) {
 	for _, text := range []string{
 		"", "me@host:1 app", "lease", "lease;door=x", "lease;door=x;from=y;owner=z;token=", "lease;door=x;owner=z;from=y;token=t", "lease;door=x;from=y;token=t",
 	} {
-		_, ok := parse(text)
+		_, ok := owner.ParseLease(text)
 		assert.False(t, ok, text)
 	}
 }
