@@ -27,10 +27,11 @@ type conn struct {
 	// EXPIRE mean these.
 	mine map[string]lease.Ref
 
-	watched map[string]lease.Ref // by WATCH; a key without a lease has the zero Ref
-	queued  [][]string           // by MULTI; nil outside
-	dirty   bool                 // a command could not be queued
-	within  bool                 // a transaction is being run
+	watched  map[string]lease.Ref // by WATCH; a key without a lease has the zero Ref
+	queued   [][]string           // by MULTI; nil outside
+	promised []promise            // by the transaction that is being run
+	dirty    bool                 // a command could not be queued
+	within   bool                 // a transaction is being run
 
 	// unsent are grants of the last command, whose reply has not been sent whole. What a client has
 	// read stays its own when its connection breaks.
@@ -56,6 +57,7 @@ func (c *conn) giveBack() {
 	for _, g := range c.unsent {
 		c.server.config.Leases.GiveBack(g)
 	}
+	c.unsent = nil
 }
 
 // remember notes what the connection has, or has read, of a key.

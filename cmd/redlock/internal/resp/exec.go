@@ -1,6 +1,14 @@
 package resp
 
 import (
+	"bufio"
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/redquorum/redquorum/cmd/redlock/internal/lease"
 )
 
@@ -69,7 +77,7 @@ func (c *conn) discard([]string) {
 }
 
 func (c *conn) endTransaction() {
-	c.watched, c.queued, c.dirty, c.within = map[string]lease.Ref{}, nil, false, false
+	c.watched, c.queued, c.promised, c.dirty, c.within = map[string]lease.Ref{}, nil, nil, false, false
 }
 
 // exec runs what was queued, unless a watched key has another holder by now.
@@ -94,11 +102,65 @@ func (c *conn) exec([]string) {
 			return
 		}
 	}
-	queued := c.queued
+	queued, out, replies := c.queued, c.out, new(bytes.Buffer)
 	c.queued, c.within = nil, true
+	buffered := bufio.NewWriter(replies)
+	c.out = server.NewPeer(buffered)
+	c.out.Resp3 = out.Resp3
 	c.out.WriteLen(len(queued))
+	late := 0
 	for _, args := range queued {
+		late = len(c.promised)
 		c.do(args)
+	}
+	c.out.Flush()
+	c.out = out
+	if err := c.keep(c.promised[:late]); err != nil {
+		c.giveBack()
+		c.failed(err)
+		return
+	}
+	c.out.WriteRaw(replies.String())
+}
+
+// promise is a lease that a command of a transaction has granted or extended.
+type promise struct {
+	key string
+	ref lease.Ref
+	ttl time.Duration
+}
+
+// keep has leases last for their TTL from now on. A client reads the replies of a transaction when
+// its last command has run, and counts from there (S42). What a later command has released is left
+// out.
+func (c *conn) keep(promised []promise) error {
+	return c.extend(slices.DeleteFunc(promised, func(p promise) bool { return !p.ref.Same(c.mine[p.key]) })...)
+}
+
+// extend has leases last for their TTL from now on. It asks for all at once: then all have answered
+// within one node timeout, which the masters add to the TTL. One after the other, the first would be
+// older by the time of the rest.
+func (c *conn) extend(leases ...promise) error {
+	errs := make([]error, len(leases))
+	var all sync.WaitGroup
+	for i, p := range leases {
+		all.Go(func() { errs[i] = c.server.config.Leases.ExtendSeen(c.ctx, p.key, p.ref, p.ttl) })
+	}
+	all.Wait()
+	for i, p := range leases {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		c.promise(p)
+	}
+	return nil
+}
+
+// promise notes that the client has a lease for a TTL.
+func (c *conn) promise(p promise) {
+	c.remember(p.key, p.ref)
+	if c.within {
+		c.promised = append(c.promised, p)
 	}
 }
 

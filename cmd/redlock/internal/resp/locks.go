@@ -31,7 +31,7 @@ func (c *conn) acquire(keys []string, token string, ttl time.Duration) error {
 	}
 	c.unsent = append(c.unsent, g)
 	for _, key := range keys {
-		c.remember(key, g.Ref())
+		c.promise(promise{key, g.Ref(), ttl})
 		if c.within { // what comes behind it in the transaction means this one
 			delete(c.watched, key)
 		}
@@ -199,7 +199,7 @@ func (c *conn) setOurs(key, token string, o options, ttl time.Duration) {
 		return
 	}
 	if own {
-		err = c.server.config.Leases.ExtendSeen(c.ctx, key, holder.Ref(), ttl)
+		err = c.extend(promise{key, holder.Ref(), ttl})
 		own = !errors.Is(err, redlock.ErrLost)
 	}
 	switch {
@@ -319,7 +319,7 @@ func (c *conn) expire(args []string) {
 	case d <= 0:
 		c.change(c.delete(args[1]))
 	default:
-		c.change(c.server.config.Leases.ExtendSeen(c.ctx, args[1], c.ours(args[1]), d))
+		c.change(c.extend(promise{args[1], c.ours(args[1]), d}))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -128,5 +129,47 @@ func TestADeleteWithoutAQuorumCanBeTriedAgain(t *testing.T) {
 			assert.Contains(f.T, c.do("DEL", "n"), "NOQUORUM")
 			assert.Contains(f.T, c.do("EVAL", deleteAny, "1", "m"), "NOQUORUM")
 		}
+	})
+}
+
+func TestAGrantWithinATransactionLastsFromItsLastReply(t *testing.T) {
+	for gets, want := range map[int]string{40: "[OK OK nil", 60: "ERR redlock: lock lost"} { // of 20 ms each
+		inFleet(t, func(t *testing.T, f *fleet) {
+			c, other := f.client(0), f.client(1)
+			f.Slow(20 * time.Millisecond)
+			for _, command := range []string{"MULTI", "SET n T NX PX 1000", "SET o T NX PX 1000", strings.Repeat("GET m,", gets-1) + "GET m", "DEL o"} {
+				for one := range strings.SplitSeq(command, ",") {
+					words := strings.Fields(one)
+					c.do(words[0], words[1:]...)
+				}
+			}
+			got := c.do("EXEC")
+			assert.True(t, strings.HasPrefix(got, want), got)
+			if want[0] == '[' {
+				assert.True(t, strings.HasSuffix(got, " 1]"), got)
+				time.Sleep(950 * time.Millisecond)
+				assert.Equal(t, "nil", other.do("SET", "n", "U", "NX", "PX", "1000"))
+			}
+			assert.Equal(t, "OK", other.do("SET", "o", "U", "NX", "PX", "1000"))
+		})
+	}
+}
+
+func TestLeasesThatAScriptExtendsLastFromItsReply(t *testing.T) {
+	const extendAll = `for _, k in ipairs(KEYS) do if redis.call('get', k) == ARGV[1] then redis.call('pexpire', k, ARGV[2]) end end return 1`
+	inFleet(t, func(t *testing.T, f *fleet) {
+		a, b := f.client(0), f.client(1)
+		with := func(script, ttl string) []string {
+			args := []string{script, "60"}
+			for i := range 60 {
+				args = append(args, "n"+strconv.Itoa(i))
+			}
+			return append(args, "T", ttl)
+		}
+		require.Equal(t, "60", a.do("EVAL", with(acquireAll, "5000")...))
+		f.Slow(20 * time.Millisecond)
+		require.Equal(t, "1", b.do("EVAL", with(extendAll, "4500")...))
+		time.Sleep(4400 * time.Millisecond)
+		assert.Equal(t, "T", a.do("GET", "n0"))
 	})
 }

@@ -254,6 +254,7 @@ func (c *conn) checkCompares(s *script, w *world, argv []string) error {
 // them.
 func (c *conn) apply(w *world) (err error) {
 	var acquired []string
+	var extended []promise
 	var one *state
 	for _, st := range w.states {
 		switch st.does() {
@@ -264,7 +265,7 @@ func (c *conn) apply(w *world) (err error) {
 				delete(c.mine, st.key)
 			}
 		case extends:
-			err = c.server.config.Leases.ExtendSeen(c.ctx, st.key, st.ref, st.ttl)
+			extended = append(extended, promise{st.key, st.ref, st.ttl})
 		case acquires:
 			acquired, one = append(acquired, st.key), st
 		}
@@ -272,8 +273,8 @@ func (c *conn) apply(w *world) (err error) {
 			return err
 		}
 	}
-	if one == nil {
-		return nil
+	if err := c.extend(extended...); err != nil || one == nil {
+		return err
 	}
 	return c.acquire(acquired, one.token, one.ttl)
 }
