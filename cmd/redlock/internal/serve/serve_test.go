@@ -311,6 +311,8 @@ func TestProgramsTakeLocksByASocketWithoutALogin(t *testing.T) {
 	assert.Contains(t, text, "redquorum_serve_leases_waiting{door=\"http\"} 0\n")
 	assert.Contains(t, text, "redquorum_serve_leases_streamed{door=\"http\"} 0\n")
 	assert.Contains(t, text, "redquorum_quorum_nodes ", "with the figures of the page")
+	_, text = request(t, client, http.MethodGet, "http://redlock/api/v1/inspect?name=order%2F42", "")
+	assert.Contains(t, text, `"owner": "worker 3 (by http, from unix)"`)
 	status, text = request(t, client, http.MethodDelete, url, body)
 	assert.Equal(t, http.StatusBadRequest, status, text)
 	status, text = request(t, client, http.MethodDelete, url, `{"name":"order/42","token":"mine"}`)
