@@ -90,7 +90,7 @@ type extended struct {
 
 // acquire grants a lease for its TTL.
 func (d *Door) acquire(w http.ResponseWriter, r *http.Request) {
-	var asked wish
+	asked := wish{TTL: usualTTL}
 	if !read(w, r, &asked) {
 		return
 	}
@@ -152,7 +152,7 @@ func answering(w http.ResponseWriter) *http.ResponseController {
 
 // extend has a lease go on for a TTL from now.
 func (d *Door) extend(w http.ResponseWriter, r *http.Request) {
-	var asked known
+	asked := known{TTL: usualTTL}
 	if !read(w, r, &asked) {
 		return
 	}

@@ -430,6 +430,21 @@ func TestAHeldLeaseIsRenewedAndReleasedWhenItsClientHangsUp(t *testing.T) {
 	})
 }
 
+// Nobody who asks for no time is given 30 s.
+func TestATTLOfNothingIsNoLease(t *testing.T) {
+	fleet(t, func(t *testing.T, c *virtual.Cluster, a, _ *server) {
+		for _, path := range Paths {
+			refused := a.do("POST", path, `{"name":"n","ttl":"0s"}`)
+			require.Equal(t, http.StatusBadRequest, refused.Status, path)
+			require.Contains(t, refused.Error, "a TTL of 0s is not between")
+		}
+		requireFree(t, c, "n")
+		held := a.grant("n")
+		require.Equal(t, http.StatusBadRequest, a.lease("PUT", fmt.Sprintf(`{"name":"n","token":%q,"ttl":"0"}`, held.Token)).Status)
+		require.Equal(t, http.StatusNoContent, a.lease("DELETE", fmt.Sprintf(`{"name":"n","token":%q,"ttl":"0"}`, held.Token)).Status)
+	})
+}
+
 // A client may release by DELETE and hang up afterwards, and its token be another one's by then.
 func TestAStreamThatEndsReleasesItsOwnGrantAlone(t *testing.T) {
 	fleet(t, func(t *testing.T, c *virtual.Cluster, a, b *server) {

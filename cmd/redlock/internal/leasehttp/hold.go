@@ -45,7 +45,7 @@ type stream struct {
 // A proxy that closes one side and not the other makes the second look like the first
 // (docs/safety.md, Limits).
 func (d *Door) hold(w http.ResponseWriter, r *http.Request) {
-	var asked wish
+	asked := wish{TTL: usualTTL}
 	if !read(w, r, &asked) || !enter(w, d.streams, "leases are held") {
 		return
 	}

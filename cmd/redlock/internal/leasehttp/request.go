@@ -21,7 +21,7 @@ const (
 
 	// usualTTL is that of a request without one: an outage of the masters that is shorter costs
 	// nobody its lease.
-	usualTTL = 30 * time.Second
+	usualTTL = duration(30 * time.Second)
 
 	// longestWait is how long a request may wait. Whoever wants to wait longer asks again, and a
 	// client that is stuck is gone by then.
@@ -56,9 +56,6 @@ type wish struct {
 }
 
 func (w *wish) check() error {
-	if w.TTL == 0 {
-		w.TTL = duration(usualTTL)
-	}
 	if time.Duration(w.Wait) > longestWait {
 		return fmt.Errorf("\"wait\" is %v at most: ask again after that", longestWait)
 	}
@@ -76,11 +73,8 @@ type known struct {
 }
 
 func (k *known) check() error {
-	switch {
-	case k.Token == "":
+	if k.Token == "" {
 		return errors.New(`"token" is missing: the answer that granted the lease has it`)
-	case k.TTL == 0:
-		k.TTL = duration(usualTTL)
 	}
 	return checkTexts(k.Name, k.Token, "")
 }
