@@ -22,13 +22,14 @@ import (
 // besides are what may happen beside the actors.
 var besides = []besidePlan{
 	{electing, elects},
-	{"a queue", queues},
+	{queueing, queues},
 	{spoiling, spoils},
 	{foreigners, foreign},
 }
 
 const (
 	electing   = "an election"
+	queueing   = "a queue"
 	spoiling   = "others write beside the locks"
 	foreigners = "clients of another library"
 )

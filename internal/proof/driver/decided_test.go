@@ -41,6 +41,9 @@ func (a *actor) decided(call string, err error, ctx *limited, life *life, held b
 	if cut || !is(err, redlock.ErrTaken, redlock.ErrLost) || !errors.As(err, &told) {
 		return
 	}
+	if held && told.Refused < told.Need {
+		return // the validity ended first, and the votes are of an earlier round
+	}
 	v := votesOf(told, a.plan.masters)
 	a.promise("the votes of an error decided it", !v.late(held), "%s: %s: %+v: %v", a.who, call, v, err)
 }

@@ -226,7 +226,8 @@ func (p *plan) drawClock(rng *rand.Rand) {
 }
 
 // tokensByClocks reports whether tokens go by clocks, one of which is wrong: where members change
-// twice between two locks, nothing else is known (docs/safety.md, S15). Then they are not judged.
+// twice between two locks, nothing else is known (docs/safety.md, S15). Then they are not judged,
+// and there are no elections and queues, which go by them.
 func (p *plan) tokensByClocks() bool { return p.changes && p.wrong >= 0 }
 
 // ordered returns a token if its order is promised, and otherwise none.
@@ -246,7 +247,7 @@ func (p *plan) drawSleep(rng *rand.Rand) {
 
 func (p *plan) drawBeside(rng *rand.Rand) {
 	for _, b := range besides {
-		if rng.IntN(3) == 0 && !p.lists && (b.what != electing || !p.tokensByClocks()) { // terms are tokens
+		if rng.IntN(3) == 0 && !p.lists && (b.what != electing && b.what != queueing || !p.tokensByClocks()) {
 			p.beside = append(p.beside, b)
 		}
 	}

@@ -218,6 +218,10 @@ func (r *run) free(held []*handle) {
 		for r.busy(err) && r.since(began) < hangs {
 			lock, err = try(r.base, name)
 		}
+		if r.plan.changes && is(err, redlock.ErrNoQuorum) { // its Locker learns of a change by that
+			time.Sleep(time.Second)
+			lock, err = try(r.base, name)
+		}
 		switch {
 		case holder < 0:
 			r.promise("a free name is had at once", err == nil || r.plan.forgets || r.outlived(err), "%q is free, TryLock by %s: %v", name, l.client.plan.who, err)
