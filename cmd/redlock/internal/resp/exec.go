@@ -58,9 +58,13 @@ func (c *conn) multi([]string) {
 
 // queue keeps a command for EXEC.
 func (c *conn) queue(args []string) {
-	if len(c.queued) == mostQueued {
+	size := 0
+	for _, arg := range slices.Concat(append(c.queued, args)...) {
+		size += len(arg)
+	}
+	if len(c.queued) == mostQueued || size > mostRequest {
 		c.dirty = true
-		c.failf("ERR more than %d commands in a transaction", mostQueued)
+		c.failf("ERR more than %d commands in a transaction, or %d bytes", mostQueued, mostRequest)
 		return
 	}
 	c.queued = append(c.queued, args)
@@ -138,8 +142,8 @@ func (c *conn) keep(promised []promise) error {
 }
 
 // extend has leases last for their TTL from now on. It asks for all at once: then all have answered
-// within one node timeout, which the masters add to the TTL. One after the other, the first would be
-// older by the time of the rest.
+// within one node timeout, which the masters add to the TTL. One after the other, the first would
+// be older by the time of the rest.
 func (c *conn) extend(leases ...promise) error {
 	errs := make([]error, len(leases))
 	var all sync.WaitGroup

@@ -173,3 +173,15 @@ func TestLeasesThatAScriptExtendsLastFromItsReply(t *testing.T) {
 		assert.Equal(t, "T", a.do("GET", "n0"))
 	})
 }
+
+func TestATransactionIsNoLargerThanARequest(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		c, large := f.client(0), strings.Repeat("x", 60_000)
+		require.Equal(t, "OK", c.do("MULTI"))
+		for range 4 {
+			require.Equal(t, "QUEUED", c.do("ECHO", large))
+		}
+		assert.Contains(t, c.do("ECHO", large), "ERR more than 64 commands in a transaction, or 262144 bytes")
+		assert.Contains(t, c.do("EXEC"), "EXECABORT")
+	})
+}
