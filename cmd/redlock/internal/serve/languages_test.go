@@ -66,18 +66,18 @@ func find(t *testing.T, kind string) string {
 	t.Helper()
 	with, known := interpreters[kind]
 	require.True(t, known, "the page has a sample that nothing runs: %s", kind)
-	why := ""
+	var why strings.Builder
 	for _, program := range with.programs {
 		said, err := exec.CommandContext(t.Context(), program, with.can...).CombinedOutput()
 		if err == nil {
 			return program
 		}
-		why += program + ": " + err.Error() + "\n" + string(said)
+		why.WriteString(program + ": " + err.Error() + "\n" + string(said))
 	}
 	if os.Getenv("CI") != "" && !with.optional {
-		t.Fatalf("samples for %s cannot run: %s", kind, why)
+		t.Fatalf("samples for %s cannot run: %s", kind, why.String())
 	}
-	t.Skipf("NOT RUN: samples for %s: %s", kind, why)
+	t.Skipf("NOT RUN: samples for %s: %s", kind, why.String())
 	return ""
 }
 

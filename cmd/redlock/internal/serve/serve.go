@@ -43,8 +43,8 @@ proxy with TLS in front of it: passwords are not to cross a network in the clear
 --allow-locks lets programs in every language take locks: docs/languages.md has how. They log in as
 others do. Without --login-file, on a Unix socket or a port of this machine, they need not.
 
-  /api/v1/lease   POST grants, PUT extends, DELETE releases, GET tells who holds a lock
-  /api/v1/hold    POST grants what is renewed while the answer is read, and released when that ends
+  /api/v1/lease   POST grants, PUT extends, DELETE releases, GET looks
+  /api/v1/hold    POST grants; renewed while the answer is read, then released
 
 --redis speaks the protocol of Redis to programs that lock on one Redis, by SET NX PX and the scripts
 of their libraries: they need another address and nothing else. They log in by AUTH.
@@ -57,7 +57,7 @@ Exit status: 0 after SIGINT or SIGTERM; 1 if it cannot listen; 64 for a wrong co
 const example = `  redlock serve --demo
   redlock serve
   redlock serve --listen unix:/run/redlock/web.sock --path-prefix /locks
-  redlock serve --allow-locks --redis 127.0.0.1:6390 --redis unix:/run/redlock/redis.sock
+  redlock serve --allow-locks --redis 127.0.0.1:6390 --redis unix:/run/r.sock
   redlock serve --listen 0.0.0.0:8700 --login-file logins --allow-force`
 
 // flags are those of serve.
