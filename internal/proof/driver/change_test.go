@@ -73,6 +73,13 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 		endpoint := a.endpoints[a.rng.IntN(len(a.endpoints))]
 		what, err = "Add "+endpoint, cluster.Add(ctx, endpoint)
 	case 2:
+		if !a.stopping.TryLock() { // two at once may leave members that no list leads to
+			return "nothing", nil
+		}
+		defer a.stopping.Unlock()
+		if before, err = cluster.Members(ctx); err != nil || len(before.Members) == 0 {
+			return "Members", err
+		}
 		one := before.Members[a.rng.IntN(len(before.Members))]
 		listed := slices.DeleteFunc(slices.Clone(before.Members), func(m admin.Member) bool {
 			return m.ID == one.ID || strings.HasSuffix(m.Endpoint, a.endpoints[len(a.endpoints)-1])

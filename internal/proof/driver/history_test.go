@@ -29,7 +29,7 @@ type run struct {
 
 	watchers sync.WaitGroup // of locks
 	open     atomic.Int32   // faults that have begun, and not ended
-	stopping sync.Mutex     // held by an act that has stopped a master
+	stopping sync.Mutex     // held by an act that has stopped a master, or removes one
 	calls    atomic.Int32   // that acquire, and are under way
 
 	mu      sync.Mutex // guards the fields below
