@@ -108,8 +108,8 @@ func (r *Runs) AwaitEach(tb testing.TB, lockers, n int) {
 	})
 }
 
-// run takes longer than a lock does, or a load would be one of the machine. It is not counted if its
-// context ended meanwhile: then the lock was lost, and others may have it.
+// run takes longer than a lock does, or a load would be one of the machine. It is not counted if
+// its context ended meanwhile: then the lock was lost, and others may have it.
 func (r *Runs) run(ctx context.Context, one span) {
 	one.from = time.Now()
 	time.Sleep(50 * time.Millisecond)
