@@ -1,7 +1,11 @@
 package serve
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,4 +165,39 @@ func TestTheUnitsOfSystemdAndContainersHaveCommandLinesThatAreRight(t *testing.T
 			assert.True(t, cmd.Flags().Changed(flag), "%s in %s", flag, line)
 		}
 	}
+}
+
+// A certificate that was renewed is used by the next connection.
+func TestProgramsTakeLocksByTLS(t *testing.T) {
+	authority, dir := redistest.NewAuthority(t), t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	authority.Issue(time.Hour, cert, key)
+	text, err := os.ReadFile(authority.File)
+	require.NoError(t, err)
+	known := x509.NewCertPool()
+	require.True(t, known.AppendCertsFromPEM(text))
+	at := redistest.FreeAddr(t)
+	start(t, 2, "--demo", "--listen", "127.0.0.1:0", "--allow-locks", "--redis", at, "--redis-cert", cert, "--redis-key", key)
+
+	var serials []string
+	for range 2 {
+		conn, err := tls.Dial("tcp", at, &tls.Config{RootCAs: known, ServerName: redistest.Host()})
+		require.NoError(t, err)
+		defer conn.Close()
+		serials = append(serials, conn.ConnectionState().PeerCertificates[0].SerialNumber.String())
+		_, err = conn.Write([]byte("PING\r\n"))
+		require.NoError(t, err)
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		require.NoError(t, err)
+		assert.Equal(t, "+PONG\r\n", line)
+		authority.Issue(time.Hour, cert, key)
+	}
+	assert.NotEqual(t, serials[0], serials[1])
+	plain, err := net.Dial("tcp", at)
+	require.NoError(t, err)
+	defer plain.Close()
+	_, err = plain.Write([]byte("PING\r\n"))
+	require.NoError(t, err)
+	line, _ := bufio.NewReader(plain).ReadString('\n') //nolint:errcheck // it may hang up
+	assert.NotContains(t, line, "PONG")
 }

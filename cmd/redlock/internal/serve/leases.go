@@ -54,6 +54,9 @@ func (f *flags) openDoors(cmd *cobra.Command, logins *logins) (_ *doors, err err
 		if err != nil {
 			return nil, err
 		}
+		if l, err = f.secure(l); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
 		listeners = append(listeners, l)
 		if logins == nil && !guard.IsLocal(l.Addr()) {
 			return nil, errOpen

@@ -47,7 +47,8 @@ others do. Without --login-file, on a Unix socket or a port of this machine, the
   /api/v1/hold    POST grants; renewed while the answer is read, then released
 
 --redis speaks the protocol of Redis to programs that lock on one Redis, by SET NX PX and the scripts
-of their libraries: they need another address and nothing else. They log in by AUTH.
+of their libraries: they need another address and nothing else. They log in by AUTH. With
+--redis-cert and --redis-key it speaks TLS.
 
 --allow-force lets those who log in take locks away from their holders. They type the name and give a
 reason, and redlock log shows who it was. Without --login-file, a password is made up and printed.
@@ -71,6 +72,8 @@ type flags struct {
 	allowForce, demos bool
 	allowLocks        bool
 	redis             []string
+	redisCert         string
+	redisKey          string
 	defaultTTL        time.Duration
 }
 
@@ -96,6 +99,8 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.allowForce, "allow-force", false, "let those who log in take locks away from their holders")
 	cmd.Flags().BoolVar(&f.allowLocks, "allow-locks", false, "let programs in every language take locks, at /api/v1/lease and /api/v1/hold")
 	cmd.Flags().StringArrayVar(&f.redis, "redis", nil, "with --allow-locks, `where` programs that lock on one Redis connect: host:port or unix:PATH; may be repeated")
+	cmd.Flags().StringVar(&f.redisCert, "redis-cert", "", "`file` with a certificate: --redis speaks TLS at host:port; read anew by each connection")
+	cmd.Flags().StringVar(&f.redisKey, "redis-key", "", "`file` with the key of --redis-cert")
 	cmd.Flags().DurationVar(&f.defaultTTL, "default-ttl", 0, "`TTL` of a lock that comes by --redis without one, as from SETNX (default: it is refused)")
 	cmd.Flags().BoolVar(&f.demos, "demo", false, "serve embedded masters, with locks that come and go, instead of yours")
 	cmd.Flags().IntVar(&f.bounds.Keys, "scan", f.bounds.Keys, "look at so `many` keys of each master at most")
@@ -176,6 +181,8 @@ func (f *flags) check() error {
 		return cli.Usagef("--scan and --limit are 1 or more")
 	case !f.allowLocks && (len(f.redis) > 0 || f.defaultTTL != 0):
 		return cli.Usagef("--redis and --default-ttl need --allow-locks")
+	case (f.redisCert == "") != (f.redisKey == "") || f.redisCert != "" && len(f.redis) == 0:
+		return cli.Usagef("--redis-cert and --redis-key go together, with --redis")
 	case f.defaultTTL < 0 || f.defaultTTL > f.nodes.MaxTTL:
 		return cli.Usagef("--default-ttl: %v is not between 0 and the --max-ttl of %v", f.defaultTTL, f.nodes.MaxTTL)
 	case f.prefix != "" && (!strings.HasPrefix(f.prefix, "/") || strings.ContainsAny(f.prefix, " ?#%{}") || strings.Contains(f.prefix, "//")):

@@ -35,6 +35,8 @@ func TestMistakesAreUsageErrors(t *testing.T) {
 		"host:port, unix:PATH or systemd":      {"--listen", "8700"},
 		"unix: needs a path":                   {"--listen", "unix:"},
 		"--redis: give host:port or unix:PATH": {"--demo", "--allow-locks", "--redis", "systemd"},
+		"--redis-cert and --redis-key go":      {"--allow-locks", "--redis", "127.0.0.1:0", "--redis-cert", "a"},
+		"--redis-cert and --redis-key: open":   {"--demo", "--allow-locks", "--redis", "127.0.0.1:0", "--redis-cert", "/none", "--redis-key", "/none"},
 		"--redis and --default-ttl need":       {"--redis", "127.0.0.1:0"},
 		"no socket from systemd":               {"--listen", "systemd"},
 		"line 2: give USER:PASSWORD":           {"--login-file", short},
