@@ -106,6 +106,7 @@ func Check(ctx context.Context, tx Tx, resource string, token int64) error {
 		set:    "written = " + t,
 		where:  "written <= " + t + " AND readers < " + t,
 		values: t + ", 0",
+		stale:  func(written, readers int64) bool { return written > token || readers >= token },
 	})
 }
 
@@ -119,19 +120,21 @@ func CheckRead(ctx context.Context, tx Tx, resource string, token int64) error {
 		set:    "readers = CASE WHEN readers < " + t + " THEN " + t + " ELSE readers END",
 		where:  "written <= " + t,
 		values: "0, " + t,
+		stale:  func(written, _ int64) bool { return written > token },
 	})
 }
 
 // statements has the parts in which a writer and a reader differ. They have numbers and no text of
 // a caller.
 type statements struct {
-	set, where string // of UPDATE
-	values     string // written and readers of a first row
+	set, where string                            // of UPDATE
+	values     string                            // written and readers of a first row
+	stale      func(written, readers int64) bool // not where
 }
 
-// attempts bounds how often a row is looked for: the second time because another transaction has
-// just made it, and no row is ever deleted.
-const attempts = 2
+// attempts bounds how often a row is looked for: again because another transaction has just made
+// it. No row is ever deleted, and what it has only grows.
+const attempts = 3
 
 // check is one UPDATE where the resource is known and the token is not stale. Comparing, setting
 // and locking the row are one step in each of the databases, whatever snapshot a transaction reads
@@ -145,7 +148,7 @@ func check(ctx context.Context, tx Tx, resource string, token int64, s statement
 	if err != nil {
 		return err
 	}
-	var failed error // the last insert
+	failed := errors.New("its row comes and goes") // or the last insert
 	for range attempts {
 		// A row that is set to what it has counts for MySQL as one that was not updated: checks
 		// always changes.
@@ -162,11 +165,13 @@ func check(ctx context.Context, tx Tx, resource string, token int64, s statement
 		err = tx.QueryRowContext(ctx,
 			`SELECT written, readers FROM redquorum_fence WHERE resource = `+name+` /*! FOR UPDATE */`,
 		).Scan(&written, &readers)
-		if err == nil {
+		switch {
+		case err == nil && !s.stale(written, readers):
+			continue // it was committed between the two statements
+		case err == nil:
 			return fmt.Errorf("fencesql: %q with token %d, after a writer's %d and a reader's %d: %w",
 				resource, token, written, readers, ErrStale)
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
+		case !errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("fencesql: check %q: %w", resource, err)
 		}
 		again, err := insert(ctx, tx, name, s.values)

@@ -185,6 +185,48 @@ func TestOfTwoWritersAtOnceNoneIsAcceptedLate(t *testing.T) {
 	})
 }
 
+// interrupted lets others in before the statement that looks.
+type interrupted struct {
+	*sql.Tx
+	others func()
+}
+
+func (tx interrupted) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	tx.others()
+	return tx.Tx.QueryRowContext(ctx, query, args...)
+}
+
+// Where each statement sees what was committed before it, the first row of a resource may come
+// between two statements of a check.
+func TestARowThatComesMeanwhileIsNotTakenForANewerOne(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database, db *sql.DB) {
+		if d.driver == "sqlite" {
+			t.Skip("it lets nobody write between two statements of a transaction")
+		}
+		for name, c := range map[string]struct {
+			other int64
+			check func(context.Context, fencesql.Tx, string, int64) error
+			want  error
+		}{
+			"older":         {5, fencesql.Check, nil},
+			"same":          {7, fencesql.Check, nil},
+			"newer":         {9, fencesql.Check, fencesql.ErrStale},
+			"older, reader": {5, fencesql.CheckRead, nil},
+			"newer, reader": {9, fencesql.CheckRead, fencesql.ErrStale},
+		} {
+			once := sync.OnceFunc(func() {
+				err := inTx(db, func(tx *sql.Tx) error { return fencesql.Check(t.Context(), tx, name, c.other) })
+				assert.NoError(t, err)
+			})
+			tx := begin(t, db, sql.LevelReadCommitted)
+			err := c.check(t.Context(), interrupted{tx, once}, name, 7)
+			require.Equal(t, c.want == nil, err == nil, "%s: %v", name, err)
+			require.ErrorIs(t, err, c.want)
+			require.NoError(t, tx.Rollback())
+		}
+	})
+}
+
 // twoAtOnce has two writers, and the second begins while the first has checked and not committed.
 func twoAtOnce(t *testing.T, db *sql.DB, level sql.IsolationLevel, resource string, tokens [2]int64) {
 	checked, second := make(chan struct{}), make(chan error, 1)
