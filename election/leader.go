@@ -53,23 +53,24 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return leader, nil
 }
 
-// leaderOf returns the leader, as of the answers. It reports false if the masters that did not
-// answer might change that.
+// leaderOf returns the leader, as of the answers. It reports false if the members that did not
+// answer, or that this client does not know, might change that.
 //
 // The leader is the holder of a quorum, if its term is on record. One record is enough: only the
 // holder itself writes it, with the term that a quorum gave it. A holder without a record does not
 // lead yet, because it leads after a quorum has recorded it.
 func leaderOf(page ledger.Page) (leader Leader, known bool) {
-	held, unsure := map[string][]time.Duration{}, 0
+	held, unsure := map[string][]time.Duration{}, page.Members
 	for _, answer := range page.Answers {
 		switch {
 		case !answer.Counts:
-			unsure++
+			continue
 		case answer.TTL < 0:
 			held[answer.Value] = append(held[answer.Value], math.MaxInt64)
 		default:
 			held[answer.Value] = append(held[answer.Value], answer.TTL)
 		}
+		unsure--
 	}
 	known = true
 	for value, left := range held {

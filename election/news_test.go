@@ -31,7 +31,7 @@ func leaderIn(term int64, until time.Duration) Leader {
 }
 
 func pageOf(answers ...ledger.Answer) ledger.Page {
-	return ledger.Page{Answers: answers, Quorum: len(answers)/2 + 1}
+	return ledger.Page{Answers: answers, Quorum: len(answers)/2 + 1, Members: len(answers)}
 }
 
 var away ledger.Answer
@@ -52,6 +52,18 @@ func TestTheLeaderIsTheHolderOfAQuorumWhoseTermIsOnRecord(t *testing.T) {
 		{"a minority holds it", pageOf(answerOf(5, s, 5), answerOf(0, 0, 5), answerOf(0, 0, 5)), Leader{}, true},
 		{"split", pageOf(answerOf(5, s, 5), answerOf(6, s, 5), answerOf(7, s, 5)), Leader{}, true},
 		{"the one that is away decides", pageOf(answerOf(5, s, 5), answerOf(0, 0, 5), away), Leader{}, false},
+		{
+			"the one that this client does not know decides",
+			ledger.Page{Answers: []ledger.Answer{answerOf(5, s, 5), answerOf(6, s, 5)}, Quorum: 2, Members: 3},
+			Leader{},
+			false,
+		},
+		{
+			"one that is no member decides nothing",
+			ledger.Page{Answers: []ledger.Answer{answerOf(5, s, 5), answerOf(0, 0, 5), away, answerOf(0, 0, 5)}, Quorum: 2, Members: 3},
+			Leader{},
+			true,
+		},
 		{"of two, one is away", pageOf(answerOf(5, s, 5), away), Leader{}, false},
 	} {
 		leader, known := leaderOf(c.page)

@@ -151,7 +151,8 @@ func (l *Locker) readTerms(ctx context.Context, name string, since int64, most i
 	if err != nil {
 		return ledger.Page{}, err
 	}
-	page := ledger.Page{Answers: make([]ledger.Answer, len(replies)), Quorum: l.members.View().Need()}
+	view := l.members.View()
+	page := ledger.Page{Answers: make([]ledger.Answer, len(replies)), Quorum: view.Need(), Members: view.Size()}
 	for i, reply := range replies {
 		if answer, ok := wire.ReadRecorded(reply); ok && r.GrantCounts(i) {
 			answer.Counts = true

@@ -10,6 +10,7 @@ const Kept = 256
 type Page struct {
 	Answers []Answer // in the order of the nodes
 	Quorum  int      // how many nodes make a quorum
+	Members int      // of which that is a majority; a client may not be connected to all of them
 }
 
 // Answer is what a node said.

@@ -137,28 +137,28 @@ func (l *Leases) Look(ctx context.Context, name string) (Holder, bool, error) {
 		return Holder{}, false, err
 	case status.Value != "":
 		return l.holderOf(&status), true, nil
-	case status.Free || maxHeld(&status) < status.Quorum:
+	case status.Free || maxHeld(&status, l.locker.Stats().Members) < status.Quorum:
 		return Holder{}, false, nil
 	default:
 		return Holder{}, false, fmt.Errorf("look at %q: %w: the masters that answered have no common holder", name, redlock.ErrNoQuorum)
 	}
 }
 
-// maxHeld returns how many masters may have the same value: those which do, and those which did not
-// answer.
-func maxHeld(status *admin.Status) int {
-	held, silent := map[string]int{}, 0
-	most := 0
+// maxHeld returns how many members may have the same value: those which do, and those which did not
+// answer, or that this client does not know.
+func maxHeld(status *admin.Status, members int) int {
+	held, most, answered := map[string]int{}, 0, 0
 	for _, n := range status.Nodes {
-		switch {
-		case n.Err != nil:
-			silent++
-		case n.Value != "":
+		if n.Err != nil {
+			continue
+		}
+		answered++
+		if n.Value != "" {
 			held[n.Value]++
 			most = max(most, held[n.Value])
 		}
 	}
-	return most + silent
+	return most + max(members-answered, 0)
 }
 
 // holderOf returns the holder of the value that a quorum has.
