@@ -159,7 +159,8 @@ func (a *actor) leavesPlace(q *request) {
 	free := !slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) })
 	for i, m := range a.masters {
 		_, ttl, kept := m.get("redquorum:intent:" + name)
-		a.promise("who gives up lets readers in", !kept || !free, "master %d keeps readers out of %q for %v, and nobody waits", i, name, ttl)
+		set := len(q.names) > 1 // whose intent may stay for as long as it lives (safety.md, Limits)
+		a.promise("who gives up lets readers in", !kept || !free || set, "master %d keeps readers out of %q for %v, and nobody waits", i, name, ttl)
 		for _, key := range m.keys() {
 			if strings.HasSuffix(key, "wait:"+name) {
 				a.places(i, key, m.members(key))

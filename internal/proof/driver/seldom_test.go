@@ -28,7 +28,8 @@ func minorities(a *actor) {
 		return
 	}
 	time.Sleep(20 * latency) // it may have been opened just now, and needs the votes of all others
-	name, m := a.fresh(), a.masters[a.rng.IntN(a.plan.masters)]
+	// The votes of a call whose context ends may be one of each, which is ErrTaken.
+	name, m := "split-"+a.fresh(), a.masters[a.rng.IntN(a.plan.masters)]
 	_, failed := m.do("SET", name, theirs)
 	a.promise("what others wrote stays", failed == nil, "%q: SET: %v", name, failed)
 	if h := a.acquireBy(life, a.unrenewed(a.mutex(name, false))); h != nil {
