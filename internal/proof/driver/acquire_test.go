@@ -159,7 +159,8 @@ func (a *actor) leavesPlace(q *request) {
 	free := !slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) })
 	for i, m := range a.masters {
 		_, ttl, kept := m.get("redquorum:intent:" + name)
-		set := len(q.names) > 1 // whose intent may stay for as long as it lives (safety.md, Limits)
+		// The intent of a set may stay for as long as it lives (safety.md, Limits).
+		set := len(q.names) > 1 && ttl > 0 && ttl <= 3*time.Second
 		a.promise("who gives up lets readers in", !kept || !free || set, "master %d keeps readers out of %q for %v, and nobody waits", i, name, ttl)
 		for _, key := range m.keys() {
 			if strings.HasSuffix(key, "wait:"+name) {
