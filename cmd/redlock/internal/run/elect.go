@@ -15,6 +15,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
 	"github.com/redquorum/redquorum/election"
+	"github.com/redquorum/redquorum/internal/owner"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -42,7 +43,10 @@ const electExample = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis
   redlock elect --name scheduler -- /usr/local/bin/scheduler
   redlock elect --name scheduler --ttl 5s -- sh -c 'exec sched "$REDLOCK_FENCE"'`
 
-var electWords = words{name: "election", held: "leadership", dies: "others wait", keep: "lead", holder: "leader"}
+var electWords = words{
+	name: "election", held: "leadership", dies: "others wait", keep: "lead", holder: "leader",
+	owner: "user@host:pid redlock",
+}
 
 // NewElectCommand returns `redlock elect`.
 func NewElectCommand() *cobra.Command {
@@ -77,7 +81,7 @@ func NewElectCommand() *cobra.Command {
 }
 
 // maxOwner is the library's limit.
-const maxOwner = 256
+const maxOwner = owner.Most
 
 // candidate is one redlock elect.
 type candidate struct {

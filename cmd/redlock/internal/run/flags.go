@@ -40,6 +40,7 @@ type words struct {
 	dies   string // what happens if this machine dies
 	keep   string // to hold it
 	holder string
+	owner  string // the default of --owner
 }
 
 func (f *flags) add(cmd *cobra.Command, w words) {
@@ -55,7 +56,7 @@ func (f *flags) add(cmd *cobra.Command, w words) {
 		"end what the command leaves running: SIGTERM, --kill-after later SIGKILL (default: "+w.keep+" until it has ended)")
 	set.BoolVar(&f.detach, "detach", false,
 		"leave alone what has left the command's process group, such as a daemon (default: it is part of the command)")
-	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the "+w.holder+" (default: user@host:pid redlock)")
+	set.StringVar(&f.owner, "owner", "", "`text` that inspect shows as the "+w.holder+" (default: "+w.owner+")")
 	set.BoolVar(&f.quiet, "quiet", false, "write only failures to stderr")
 	set.BoolVar(&f.verbose, "verbose", false, "log to stderr what happens to masters and locks")
 	set.BoolVar(&f.json, "json", false, "write messages and log to stderr as JSON, one object per line")

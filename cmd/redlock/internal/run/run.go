@@ -43,10 +43,15 @@ With --shared the lock is that of a reader: any number of commands with --shared
 beside a command without it, which is a writer. Who came first is served first, so readers wait
 behind a writer that waits.
 
-The events of --json are no-proc, waiting, degraded, taken, stale, nested, misnamed, no-quorum, interrupted, not-run,
-left-running, not-ended, not-stopped, lost, not-signalled, not-released, not-delivered and dropped. Where it is known who has the lock, waiting,
-taken and stale also have holder, since (when it asked for the lock, by its clock), held_ms (from then
-until now) and waited (so it may have held the lock for less long).
+With --replace, the redlock run that has the lock is asked to end. It ends its command as if it had
+got SIGTERM, and the next one begins when all of that has ended. What is no run cannot be asked, and
+is named.
+
+The events of --json are no-proc, waiting, replacing, degraded, taken, stale, nested, not-replaced,
+misnamed, no-quorum, interrupted, not-run, replaced, left-running, not-ended, not-stopped, lost,
+not-signalled, not-released, not-delivered and dropped. Where it is known who has the lock, waiting,
+replacing, taken and stale also have holder, since (when it asked for the lock, by its clock), held_ms
+(from then until now) and waited (so it may have held the lock for less long).
 
 Exit status: the command's, 128+n if signal n ended it; 75 if somebody else holds the lock; 69 if
 too few masters answer; 78 if the name is that of a key that does not expire or is no string, and so
@@ -59,10 +64,14 @@ const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:
   redlock run --name minutely --no-wait --at-least 55s --quiet -- ./minutely
   redlock run --name encode --permits 3 -- ffmpeg -i in.mov out.mp4
   redlock run --name data --shared -- ./report.sh
+  redlock run --name import --replace --wait 5m -- ./import
   redlock run --name import --wait 10m --max-hold 2h -- sh -c 'fetch | load'
   redlock run --nodes-file /etc/redlock/nodes --name report -- make report`
 
-var runWords = words{name: "lock", held: "lock", dies: "lock stays", keep: "hold the lock", holder: "holder"}
+var runWords = words{
+	name: "lock", held: "lock", dies: "lock stays", keep: "hold the lock", holder: "holder",
+	owner: "user@host:pid redlock run and the program, with its first argument if that is a file",
+}
 
 // NewCommand returns `redlock run`.
 func NewCommand() *cobra.Command {
@@ -80,7 +89,7 @@ func NewCommand() *cobra.Command {
 			watch := newWatch(clock.System())
 			return f.begin(cmd, args, func(ctx context.Context, r *runner) error {
 				return (&holder{runner: r, flags: &f, watch: watch}).run(ctx)
-			}, append(f.options(cmd), redlock.WithHooks(redlock.Hooks{Failed: watch.failed}))...)
+			}, append(f.options(), redlock.WithHooks(redlock.Hooks{Failed: watch.failed}))...)
 		},
 	}
 	f.add(cmd)
@@ -99,6 +108,7 @@ type runFlags struct {
 	fence          bool
 	conflictStatus int
 	stale          time.Duration // 0: no holder is too old
+	replace        bool          // ask the run that has the lock to end
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -109,6 +119,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		"share the lock with others that give --shared, and exclude those that do not")
 	set.DurationVar(&f.wait, "wait", 0, "wait at most this long for the lock; 0s is --no-wait (default: for ever)")
 	set.BoolVar(&f.noWait, "no-wait", false, "do not wait for a lock that somebody holds")
+	set.BoolVar(&f.replace, "replace", false,
+		"ask the redlock run that has the lock to end its command (SIGTERM), and wait for that, --wait at most")
 	set.DurationVar(&f.maxHold, "max-hold", 0,
 		"end the command before the lock is held for longer (default: no limit)")
 	set.DurationVar(&f.atLeast, "at-least", 0,
@@ -140,6 +152,10 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--wait: %v is negative", f.wait)
 	case f.noWait && f.wait > 0:
 		return cli.Usagef("--wait and --no-wait: give only one of them")
+	case f.replace && (f.noWait || f.shared || f.permits > 0):
+		return cli.Usagef("--replace: it waits for one run, so without --no-wait, --shared and --permits")
+	case f.replace && len(f.owner) > maxOwner-len(replacing("")):
+		return cli.Usagef("--owner: with --replace, %d bytes are more than %d", len(f.owner), maxOwner-len(replacing("")))
 	case given("max-hold") && f.maxHold < f.grace().Least():
 		return cli.Usagef("--max-hold: %v is below %v, the time it takes to end a command (see --kill-after)",
 			f.maxHold, f.grace().Least())
@@ -159,17 +175,17 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	case f.conflictStatus < 0 || f.conflictStatus > 255:
 		return cli.Usagef("--conflict-exit-code: %d is not between 0 and 255", f.conflictStatus)
 	}
+	if !given("owner") {
+		f.owner = processOwner(args)
+	}
 	return nil
 }
 
 // stays returns for how long the key may stay at a master that misses the release.
 func (f *runFlags) stays() time.Duration { return max(f.ttl, f.atLeast) }
 
-func (f *runFlags) options(cmd *cobra.Command) []redlock.Option {
-	opts := []redlock.Option{redlock.WithMinValidity(f.grace().Least()), redlock.WithMinHold(f.atLeast)}
-	if cmd.Flags().Changed("owner") {
-		opts = append(opts, redlock.WithOwner(f.owner))
-	}
+func (f *runFlags) options() []redlock.Option {
+	opts := []redlock.Option{redlock.WithMinValidity(f.grace().Least()), redlock.WithMinHold(f.atLeast), redlock.WithOwner(f.owner)}
 	if f.maxHold > 0 {
 		opts = append(opts, redlock.WithMaxHold(f.maxHold))
 	}

@@ -46,7 +46,7 @@ func (h *holder) run(ctx context.Context) (err error) {
 	if h.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(h.flags.maxHold)
 	}
-	result, err := command.Run(lock)
+	result, err := h.under(ctx, lock, &command)
 	if err != nil {
 		h.giveUp(lock)
 		return h.messages.End("not-run", err)
@@ -65,6 +65,20 @@ func (h *holder) run(ctx context.Context) (err error) {
 		return nil
 	}
 	return cli.StatusError{Status: result.Status}
+}
+
+// under runs the command, which ends also when another run asks for that. Readers and permits are
+// several, of which nobody can ask one.
+func (h *holder) under(ctx context.Context, lock *redlock.Lock, command *job.Job) (job.Result, error) {
+	if h.flags.shared || h.flags.permits > 0 {
+		return command.Run(lock)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { h.heed(ctx, lock.Value()) })
+	defer watcher.Wait()
+	defer cancel()
+	return command.Run(lock)
 }
 
 // release gives the lock back. The command has ended, so its status stands, unless the masters say
@@ -145,11 +159,14 @@ func (h *holder) notAcquired(ctx context.Context, err error) error {
 	}
 	var ended interrupted
 	var itself *nestedError
+	var deaf *deafError
 	switch {
 	case cli.ExitStatus(err) == cli.ExitMisnamed:
 		return h.messages.End("misnamed", err)
 	case errors.As(err, &itself):
 		return h.messages.End("nested", err)
+	case errors.As(err, &deaf):
+		return h.notReplaced(deaf)
 	case errors.As(err, &ended):
 		return h.messages.End(job.Interrupted, cli.StatusError{Status: ended.status(), Err: ended})
 	case errors.Is(err, redlock.ErrTaken):
@@ -222,7 +239,11 @@ func (h *holder) wait(ctx context.Context) (*redlock.Lock, error) {
 	if err := h.nested(ctx, false); err != nil {
 		return nil, err
 	}
-	lock, err := h.ask(waiting, false)
+	ask := func(ctx context.Context) (*redlock.Lock, error) { return h.ask(ctx, false) }
+	if h.flags.replace {
+		ask = h.replace
+	}
+	lock, err := ask(waiting)
 	var permanent *permanentError
 	if errors.As(context.Cause(waiting), &permanent) && err != nil {
 		err = permanent.err

@@ -238,6 +238,8 @@ func TestWrongLinesAreUsageErrorsThatNameTheFlag(t *testing.T) {
 		{"run --name x --shared --permits 3 true", "--shared and --permits: give only one of them"},
 		{"run --name x --shared --at-least 1s true", "--shared and --at-least: give only one of them"},
 		{"run --name x --wait 1s --no-wait true", "--wait and --no-wait"},
+		{"run --name x --replace --no-wait true", "--replace: it waits for one run"},
+		{"run --name x --replace --owner " + strings.Repeat("x", 240) + " true", "--owner: with --replace, 240 bytes are more than 227"},
 		{"run --name x --max-hold 5s true", "--max-hold: 5s is below 5.5s"},
 		{"run --name x --conflict-exit-code 256 true", "--conflict-exit-code: 256"},
 		{"run --name x --stale -1s true", "--stale: -1s is negative"},

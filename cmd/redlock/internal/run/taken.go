@@ -105,6 +105,9 @@ func (h *holder) taken(ctx context.Context) error {
 	if h.flags.wait > 0 {
 		text += fmt.Sprintf(", and was for the last %v", h.flags.wait)
 	}
+	if h.flags.replace {
+		text += ", although it was asked to end"
+	}
 	event, status := job.Taken, h.flags.conflictStatus
 	if age := h.flags.stale; age > 0 && about != nil && about.HeldMillis >= age.Milliseconds() {
 		event, status = "stale", cli.ExitTaken
