@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
@@ -92,7 +93,7 @@ func (h *Handler) apiList(w http.ResponseWriter, r *http.Request) {
 // apiInspect is `redlock inspect --json`.
 func (h *Handler) apiInspect(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
-	shown, err := views["lock"].subjects(r.URL.Query())
+	shown, err := h.subjects(views["lock"], r.URL.Query())
 	if err != nil {
 		guard.Error(w, http.StatusBadRequest, err)
 		return
@@ -140,6 +141,71 @@ func (h *Handler) apiLog(w http.ResponseWriter, r *http.Request) {
 	guard.WriteJSON(w, statusOf(s.eventsErr), s.events)
 }
 
+// apiQueues has the counts of all queues, and the oldest task that is due in each.
+func (h *Handler) apiQueues(w http.ResponseWriter, r *http.Request) {
+	s, _ := h.watch.get(r.Context(), counted) //nolint:errcheck // only names have errors
+	type told struct {
+		Queue   string     `json:"queue"`
+		Waiting int        `json:"waiting"`
+		Due     int        `json:"due"`
+		Running int        `json:"running"`
+		Dead    int        `json:"dead"`
+		Oldest  *time.Time `json:"oldest_due,omitempty"`
+		Error   string     `json:"error,omitempty"`
+	}
+	all, status := []told{}, http.StatusOK
+	for _, q := range h.settings.queues {
+		e := s.queues[q.name]
+		if e == nil {
+			e = &queueEntry{Err: errNoAnswer}
+		}
+		one := told{Queue: q.name, Waiting: e.Waiting, Due: e.Due, Running: e.Running, Dead: e.Dead}
+		if at := e.oldest(); !at.IsZero() {
+			one.Oldest = &at
+		}
+		if e.Err != nil {
+			one.Error, status = prose.Readable(e.Err.Error()), http.StatusServiceUnavailable
+		}
+		all = append(all, one)
+	}
+	guard.WriteJSON(w, status, map[string]any{"queues": all})
+}
+
+// apiQueue is `redlock queue list --json`.
+func (h *Handler) apiQueue(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	shown, err := h.subjects(views["queue"], r.URL.Query())
+	if err != nil {
+		guard.Error(w, refusal(err), err)
+		return
+	}
+	s, _ := h.watch.get(r.Context(), shown...) //nolint:errcheck // only names have errors
+	switch e := s.queues[name]; {
+	case e == nil:
+		guard.Error(w, http.StatusServiceUnavailable, errNoAnswer)
+	case e.Err != nil:
+		guard.Error(w, http.StatusServiceUnavailable, e.Err)
+	default:
+		h.read(w, func() { guard.WriteJSON(w, http.StatusOK, e.Status) }) // a payload may have 64 KiB
+	}
+}
+
+var errNoAnswer = errors.New("the store has not answered yet")
+
+// apiSettle puts a dead letter back, or drops it: the name and the id in the address, and in the
+// body which death was seen.
+func (h *Handler) apiSettle(what string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		q := r.URL.Query()
+		if status, err := h.settle(r, q.Get("name"), q.Get("id"), what); err != nil {
+			guard.Error(w, status, err)
+			return
+		}
+		guard.WriteJSON(w, http.StatusOK, map[string]string{"queue": q.Get("name"), "id": q.Get("id"), "done": what})
+	}
+}
+
 func orTooFew(err error) error {
 	if err == nil {
 		return survey.ErrTooFew
@@ -150,7 +216,7 @@ func orTooFew(err error) error {
 // metrics answers in the text format of Prometheus. Figures of masters have the names that
 // contrib/prometheus gives them.
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
-	s, _ := h.watch.get(r.Context(), locks) //nolint:errcheck // only names have errors
+	s, _ := h.watch.get(r.Context(), h.measured()...) //nolint:errcheck // only names have errors
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var b strings.Builder
 	gauge := func(name, help string) {
@@ -192,7 +258,56 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 		one("serve_listing_complete", "Whether no lock that is held is missing from these figures.", truth(s.listing.Complete))
 		one("serve_listing_age_seconds", "Age of the figures about locks.", s.at.Sub(s.listedAt).Seconds())
 	}
+	h.queueMetrics(&b, gauge, s)
 	_, _ = io.WriteString(w, b.String()) //nolint:errcheck // the client is gone
+}
+
+// measured is what the metrics tell.
+func (h *Handler) measured() []subject {
+	if len(h.settings.queues) == 0 {
+		return []subject{locks}
+	}
+	return []subject{locks, counted}
+}
+
+// queueMetrics tells of the queues whose stores answer.
+func (h *Handler) queueMetrics(b *strings.Builder, gauge func(name, help string), s *snapshot) {
+	if len(h.settings.queues) == 0 {
+		return
+	}
+	each := func(write func(queue string, e *queueEntry)) {
+		for _, q := range h.settings.queues {
+			if e := s.queues[q.name]; e != nil {
+				write(label(q.name), e)
+			}
+		}
+	}
+	gauge("serve_queue_up", "Whether the store of the queue answers.")
+	each(func(queue string, e *queueEntry) {
+		fmt.Fprintf(b, "redquorum_serve_queue_up{queue=%s} %g\n", queue, truth(e.Err == nil))
+	})
+	gauge("serve_queue_tasks", "Tasks and dead letters of the queue, by their state.")
+	each(func(queue string, e *queueEntry) {
+		if e.Err != nil {
+			return
+		}
+		for _, of := range []struct {
+			state string
+			n     int
+		}{{"waiting", e.Waiting}, {"due", e.Due}, {"running", e.Running}, {"dead", e.Dead}} {
+			fmt.Fprintf(b, "redquorum_serve_queue_tasks{queue=%s,state=%q} %d\n", queue, of.state, of.n)
+		}
+	})
+	gauge("serve_queue_oldest_due_seconds", "For how long the oldest task has been due, by the clock of this process.")
+	each(func(queue string, e *queueEntry) {
+		age := time.Duration(0)
+		if at := e.oldest(); !at.IsZero() {
+			age = max(s.at.Sub(at), 0)
+		}
+		if e.Err == nil {
+			fmt.Fprintf(b, "redquorum_serve_queue_oldest_due_seconds{queue=%s} %g\n", queue, age.Seconds())
+		}
+	})
 }
 
 var escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)

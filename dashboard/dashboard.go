@@ -44,6 +44,9 @@ func New(ctx context.Context, endpoints []string, opts ...Option) (*Handler, err
 	case s.query.Keys < 1 || s.query.Locks < 1:
 		return nil, fmt.Errorf("%w: WithBounds(%d, %d): both are 1 or more", redlock.ErrInvalid, s.query.Keys, s.query.Locks)
 	}
+	if err := checkQueues(s.queues); err != nil {
+		return nil, err
+	}
 	m, err := openMasters(ctx, endpoints, &s)
 	if err != nil {
 		return nil, err
@@ -52,7 +55,7 @@ func New(ctx context.Context, endpoints []string, opts ...Option) (*Handler, err
 }
 
 func newHandler(s source, with settings, clk clock.Clock) *Handler {
-	h := &Handler{settings: with, watch: newWatch(s, clk), streams: make(chan struct{}, mostStreams), reading: make(chan struct{}, mostReading)}
+	h := &Handler{settings: with, watch: newWatch(s, with.queues, clk), streams: make(chan struct{}, mostStreams), reading: make(chan struct{}, mostReading)}
 	mux := http.NewServeMux()
 	handle := func(method, path string, handler http.HandlerFunc) {
 		mux.HandleFunc(method+" "+path, handler)
@@ -62,6 +65,9 @@ func newHandler(s source, with settings, clk clock.Clock) *Handler {
 		})
 	}
 	for name, view := range views {
+		if view.ofQueues && len(with.queues) == 0 {
+			continue
+		}
 		path := "/" + name
 		if name == "masters" {
 			path = "/{$}"
@@ -75,9 +81,18 @@ func newHandler(s source, with settings, clk clock.Clock) *Handler {
 	handle(http.MethodGet, "/api/v1/members", h.apiMembers)
 	handle(http.MethodGet, "/api/v1/log", h.apiLog)
 	handle(http.MethodGet, "/metrics", h.metrics)
+	if len(with.queues) > 0 {
+		handle(http.MethodGet, "/api/v1/queues", h.apiQueues)
+		handle(http.MethodGet, "/api/v1/queue", h.apiQueue)
+	}
 	if with.force {
 		handle(http.MethodPost, "/force", h.forceForm)
 		handle(http.MethodPost, "/api/v1/unlock", h.apiUnlock)
+		if len(with.queues) > 0 {
+			handle(http.MethodPost, "/settle", h.settleForm)
+			handle(http.MethodPost, "/api/v1/retry", h.apiSettle("retry"))
+			handle(http.MethodPost, "/api/v1/drop", h.apiSettle("drop"))
+		}
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusNotFound, "There is no such page.")

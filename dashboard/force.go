@@ -82,9 +82,9 @@ func (h *Handler) force(r *http.Request, name string) (released survey.Release, 
 		return released, http.StatusBadRequest, errors.New("give the digest that the inspection of the lock has: nothing but what was seen is released")
 	}
 	reason += fmt.Sprintf(" (%s, by redlock serve)", cmp.Or(guard.User(r), "somebody"))
-	if undone := h.watch.do(r.Context(), name, func(ctx context.Context) {
+	if undone := h.watch.do(r.Context(), func(ctx context.Context) {
 		released, err = h.watch.source.force(ctx, name, digest, reason)
-	}); undone != nil {
+	}, func() { h.watch.forget(name) }); undone != nil {
 		err = undone
 	}
 	switch {

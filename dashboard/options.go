@@ -7,6 +7,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/queue"
 )
 
 // Option configures a Handler.
@@ -21,6 +22,7 @@ type settings struct {
 	login     func(r *http.Request) (user string, ok bool)
 	hosts     []string
 	force     bool
+	queues    []shownQueue
 }
 
 var defaults = settings{maxTTL: time.Minute, query: admin.Query{Pattern: "*", Keys: 100_000, Locks: 20_000, Bound: listBound}}
@@ -54,6 +56,17 @@ func WithLogin(login func(r *http.Request) (user string, ok bool)) Option {
 	return func(s *settings) { s.login = login }
 }
 
-// WithForce lets whoever logs in take locks away from their holders. The log of the masters tells
-// who did. It needs [WithLogin].
+// WithQueue shows a delayed queue under a name: how many tasks it has, and its dead letters with
+// their errors. With [WithForce], those who log in retry and drop these, under the lock of the
+// queue. The Queue stays the caller's: close it after the Handler. May be repeated.
+func WithQueue(name string, q *queue.Queue) Option {
+	shown := shownQueue{name: name}
+	if q != nil {
+		shown.tasks = q
+	}
+	return func(s *settings) { s.queues = slices.Concat(s.queues, []shownQueue{shown}) }
+}
+
+// WithForce lets whoever logs in take locks away from their holders, and settle dead letters. The
+// log of the masters tells who took a lock. It needs [WithLogin].
 func WithForce() Option { return func(s *settings) { s.force = true } }

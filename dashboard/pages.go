@@ -28,11 +28,12 @@ const longestName = 4096
 type page struct {
 	View, Title string
 	Live        string // the address of its stream
-	At          string // when the masters were asked
+	Asked, At   string // who was asked, and when
 	Problem     string // why too little is known; empty if all is well
 	Notes       []string
 	User        string
 	Force       bool
+	Queues      bool // there are some
 	Content     any
 }
 
@@ -40,6 +41,7 @@ type page struct {
 type view struct {
 	name, title string
 	shows       []subject
+	ofQueues    bool // there are some
 	fill        func(h *Handler, s *snapshot, q url.Values, p *page)
 }
 
@@ -48,12 +50,15 @@ var views = map[string]*view{}
 
 func init() { // not a literal: the pages link to one another
 	for _, v := range []*view{
-		{"masters", "Masters", nil, (*Handler).fillMasters},
-		{"locks", "Locks", []subject{locks}, (*Handler).fillLocks},
-		{"lock", "Lock", []subject{events}, (*Handler).fillLock},
-		{"members", "Members", []subject{membership, events}, (*Handler).fillMembers},
-		{"elections", "Elections", []subject{locks}, (*Handler).fillElections},
-		{"log", "Log", []subject{events}, (*Handler).fillLog},
+		{"masters", "Masters", nil, false, (*Handler).fillMasters},
+		{"locks", "Locks", []subject{locks}, false, (*Handler).fillLocks},
+		{"lock", "Lock", []subject{events}, false, (*Handler).fillLock},
+		{"members", "Members", []subject{membership, events}, false, (*Handler).fillMembers},
+		{"elections", "Elections", []subject{locks}, false, (*Handler).fillElections},
+		{"log", "Log", []subject{events}, false, (*Handler).fillLog},
+		{"queues", "Queues", []subject{counted}, true, (*Handler).fillQueues},
+		{"queue", "Queue", nil, true, (*Handler).fillQueue},
+		{"letter", "Dead letter", nil, true, (*Handler).fillLetter},
 	} {
 		views[v.name] = v
 	}
@@ -63,21 +68,36 @@ func init() { // not a literal: the pages link to one another
 var errBadRequest = errors.New("this address makes no sense")
 
 // subjects returns what a page with these parameters shows.
-func (v *view) subjects(q url.Values) ([]subject, error) {
-	if v.name != "lock" {
+func (h *Handler) subjects(v *view, q url.Values) ([]subject, error) {
+	name := q.Get("name")
+	switch v.name {
+	case "lock":
+	case "queue", "letter":
+		if h.queue(name) == nil {
+			return nil, errNoQueue
+		}
+		return []subject{tasksOf(name)}, nil
+	default:
 		return v.shows, nil
 	}
-	name := q.Get("name")
 	if name == "" || len(name) > longestName {
 		return nil, fmt.Errorf("%w: the name of a lock has 1 to %d bytes", errBadRequest, longestName)
 	}
 	return append(slices.Clone(v.shows), lockOf(name)), nil
 }
 
+// refusal is the status for what nobody can ask.
+func refusal(err error) int {
+	if errors.Is(err, errNoQueue) {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
 // make returns a page as it is now.
 func (h *Handler) make(r *http.Request, v *view, s *snapshot) *page {
 	q := r.URL.Query()
-	p := &page{View: v.name, Title: v.title, User: guard.User(r), Force: h.settings.force, At: "never"}
+	p := &page{View: v.name, Title: v.title, User: guard.User(r), Force: h.settings.force, Queues: len(h.settings.queues) > 0, Asked: "masters", At: "never"}
 	p.Live = "live/" + v.name
 	if r.URL.RawQuery != "" {
 		p.Live += "?" + q.Encode()
@@ -92,9 +112,9 @@ func (h *Handler) make(r *http.Request, v *view, s *snapshot) *page {
 
 // page answers with a page.
 func (h *Handler) page(w http.ResponseWriter, r *http.Request, v *view) {
-	shown, err := v.subjects(r.URL.Query())
+	shown, err := h.subjects(v, r.URL.Query())
 	if err != nil {
-		h.fail(w, r, http.StatusBadRequest, err.Error())
+		h.fail(w, r, refusal(err), err.Error())
 		return
 	}
 	s, err := h.watch.get(r.Context(), shown...)
@@ -120,7 +140,7 @@ var pages embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"print": prose.Printable, "link": lockLink, "clock": clockText, "short": survey.Shortened, "ttl": survey.LeftText,
-	"named": survey.Named, "plural": prose.Plural,
+	"named": survey.Named, "plural": prose.Plural, "time": timeText, "cut": cutText,
 }).ParseFS(pages, "pages/*.html"))
 
 func write(w http.ResponseWriter, status int, name string, p *page) {
@@ -139,6 +159,17 @@ func lockLink(name string) string { return "lock?" + url.Values{"name": {name}}.
 
 func clockText(millis int64) string {
 	return time.UnixMilli(millis).UTC().Format("2006-01-02 15:04:05")
+}
+
+func timeText(at time.Time) string { return at.Format(time.DateTime) }
+
+// cutText is a text that others have stored, printable, and not too long for a table.
+func cutText(text string) string {
+	const most = 200
+	if runes := []rune(prose.Printable(text)); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return prose.Printable(text)
 }
 
 func bytesText(n int64) string {

@@ -26,9 +26,9 @@ const (
 // stream sends the content of a page whenever it has changed, as server-sent events. Each is a JSON
 // string of HTML.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, v *view) {
-	shown, err := v.subjects(r.URL.Query())
+	shown, err := h.subjects(v, r.URL.Query())
 	if err != nil {
-		guard.Text(w, http.StatusBadRequest, err.Error()+"\n")
+		guard.Text(w, refusal(err), err.Error()+"\n")
 		return
 	}
 	select {

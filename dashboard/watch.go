@@ -77,6 +77,8 @@ type snapshot struct {
 	events     survey.Events
 	eventsErr  error
 
+	queues map[string]*queueEntry // what their stores told
+
 	told map[subject]clock.Instant // when they were asked for; absent: never; of names, see entry
 }
 
@@ -107,17 +109,18 @@ func (s *snapshot) has(of subject, now clock.Instant) bool {
 // difference to the masters, and what they request little: there are four things, and mostNames.
 type watch struct {
 	source source
+	queues []shownQueue
 	clock  clock.Clock
 
 	wake chan struct{}                            // somebody wants a look; has room for one
-	jobs chan func(context.Context) (take func()) // releases
+	jobs chan func(context.Context) (take func()) // changes
 	stop context.CancelFunc
 	done chan struct{} // closed at the end of run
 
 	// These are used by run alone.
-	looking, listing bool                      // answers are on their way
-	ended            clock.Instant             // of the last look
-	released         map[subject]clock.Instant // what was known until then is from before a release
+	looking, listing, counting bool                      // answers are on their way
+	ended                      clock.Instant             // of the last look
+	released                   map[subject]clock.Instant // what was known until then is from before a release
 
 	mu      sync.Mutex       // guards the fields below
 	wanted  map[subject]bool // since they were asked for
@@ -128,10 +131,10 @@ type watch struct {
 	changed chan struct{} // closed when there is a newer one
 }
 
-func newWatch(s source, clk clock.Clock) *watch {
+func newWatch(s source, queues []shownQueue, clk clock.Clock) *watch {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watch{
-		source: s, clock: clk, wake: make(chan struct{}, 1), jobs: make(chan func(context.Context) func()), released: map[subject]clock.Instant{}, stop: stop, done: make(chan struct{}),
+		source: s, queues: queues, clock: clk, wake: make(chan struct{}, 1), jobs: make(chan func(context.Context) func()), released: map[subject]clock.Instant{}, stop: stop, done: make(chan struct{}),
 		wanted: map[subject]bool{}, now: &snapshot{}, changed: make(chan struct{}),
 	}
 	go w.run(ctx)
@@ -145,7 +148,8 @@ func (w *watch) close() {
 }
 
 // run decides what is asked, and takes the answers. What asks has a goroutine of its own: a list of
-// all locks, one look at the rest, and releases, so that none of them holds up another.
+// all locks, one look at the queues in their stores, one at the rest, and releases, so that none of
+// them holds up another.
 func (w *watch) run(ctx context.Context) {
 	defer close(w.done)
 	defer w.source.close()
@@ -201,8 +205,8 @@ func (w *watch) next() (at clock.Instant, is bool) {
 	defer w.mu.Unlock()
 	at = math.MaxInt64
 	for one := range w.wanted {
-		if one == locks && w.listing || one != locks && w.looking {
-			continue // the answers are on their way
+		if w.isOnItsWay(one) {
+			continue
 		}
 		due := w.now.due(one)
 		if spent := w.spentFor(one); spent >= mostNames {
@@ -211,6 +215,18 @@ func (w *watch) next() (at clock.Instant, is bool) {
 		at, is = min(at, due), true
 	}
 	return at, is
+}
+
+// isOnItsWay reports whether such a thing is asked for at this moment.
+func (w *watch) isOnItsWay(of subject) bool {
+	switch {
+	case of == locks:
+		return w.listing
+	case of.isOfStores():
+		return w.counting
+	default:
+		return w.looking
+	}
 }
 
 // take returns what is wanted and due. From then on it is wanted no more.
@@ -225,7 +241,7 @@ func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string
 	}
 	topics = map[subject]bool{}
 	for one := range w.wanted {
-		if one == locks && w.listing || one != locks && w.looking {
+		if w.isOnItsWay(one) {
 			continue
 		}
 		// What is nearly due is asked for as well, and from then on at once.
@@ -284,6 +300,17 @@ func (w *watch) look(start func(ask func(context.Context) (take func()))) {
 		delete(topics, locks)
 		w.listing = true
 		start(func(ctx context.Context) func() { return w.list(ctx, now) })
+	}
+	stores := map[subject]bool{}
+	for topic := range topics {
+		if topic.isOfStores() {
+			stores[topic] = true
+			delete(topics, topic)
+		}
+	}
+	if len(stores) > 0 {
+		w.counting = true
+		start(func(ctx context.Context) func() { return w.count(ctx, stores, now) })
 	}
 	if len(topics)+len(names) > 0 {
 		w.looking = true
@@ -554,15 +581,15 @@ func (w *watch) busy(all []subject) error {
 	return nil
 }
 
-// do releases a lock by its name, whatever else is asked meanwhile.
-func (w *watch) do(ctx context.Context, name string, release func(context.Context)) error {
+// do changes something, whatever else is asked meanwhile, and has what is known of it forgotten.
+func (w *watch) do(ctx context.Context, change func(context.Context), forget func()) error {
 	ended := make(chan struct{})
 	job := func(alive context.Context) (take func()) {
 		ctx, cancel := context.WithTimeout(alive, 2*patience)
 		defer cancel()
-		release(ctx)
+		change(ctx)
 		return func() {
-			w.forget(name)
+			forget()
 			close(ended)
 		}
 	}

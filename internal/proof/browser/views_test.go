@@ -3,6 +3,7 @@ package browser
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/election"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -213,6 +215,57 @@ func TestAForcedReleaseIsTypedAndItsReasonIsInTheLog(t *testing.T) {
 	p.isUsable("after a release")
 	p.navigate("log")
 	p.shows("host7 is gone (ann, by redlock serve)")
+}
+
+// withOrders is a queue that has had a task that failed for good, and one that is due.
+func withOrders(t *testing.T) (*queue.Queue, dashboard.Option) {
+	t.Helper()
+	if chromium == nil {
+		t.Skip("chromium is not installed: apt-get install chromium")
+	}
+	masters, store := cluster.Start(t, 1), cluster.Start(t, 1)
+	orders, err := queue.New(cluster.NewConnected(t, masters.URLs(), redlock.WithNodeTimeout(patience/6)), store.URLs()[0], "orders")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, orders.Close()) })
+	require.NoError(t, orders.Enqueue(t.Context(), []string{`7"<b>`}, 0))
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, orders.Run(ctx, func(context.Context, queue.Task) error {
+		defer stop()
+		return errors.New("no such <customer>")
+	}, queue.WithMaxAttempts(1)))
+	require.NoError(t, orders.Enqueue(t.Context(), []string{"8"}, 0))
+	return orders, dashboard.WithQueue("orders", orders)
+}
+
+func TestADeadLetterIsFoundAndPutBack(t *testing.T) {
+	orders, shown := withOrders(t)
+	w := open(t, 1, shown, dashboard.WithLogin(login), dashboard.WithForce())
+	p := w.tab("queues", 1000, 900, call(network.Enable, network.EnableParams{}), as("ann", "correct horse"))
+	p.shows("Oldest is due since")
+	p.isUsable("/queues")
+	p.click("orders")
+	p.shows("0 waiting, 1 due, 0 running, 1 dead.")
+	p.shows("no such <customer>")
+	p.isUsable("/queue")
+	p.click(`7\"<b>`)
+	p.shows("It died at")
+	p.isUsable("/letter")
+	p.types("#confirm", `7`)
+	p.on(selected("button[value=retry]"), "click")
+	p.shows("Nothing was changed")
+	p.without("400 (Bad Request)")
+	p.navigate("letter?name=orders&id=7%22%3Cb%3E")
+	p.types("#confirm", `7\"<b>`)
+	p.on(selected("button[value=retry]"), "click")
+	p.shows("It is back in the queue")
+	counts, err := orders.Count(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, queue.Counts{Due: 2}, counts)
+	p.navigate("queue?name=orders")
+	p.shows("2 due, 0 running, 0 dead")
+	_, err = orders.Remove(t.Context(), "8")
+	require.NoError(t, err)
+	p.shows("1 due, 0 running, 0 dead") // it is not loaded again
 }
 
 // What a form names is what was shown when somebody began to fill it in.

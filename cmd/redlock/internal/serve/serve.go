@@ -17,6 +17,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/demo"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/leasehttp"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/tasks"
 	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/internal/guard"
 	"github.com/redquorum/redquorum/pool"
@@ -31,6 +32,8 @@ the number of viewers: docs/dashboard.md has the cost. It needs the rights that 
   /               the pages
   /api/v1/list, inspect?name=NAME, members, log
                   what these commands print with --json
+  /api/v1/queues, queue?name=NAME
+                  counts of each queue; what queue list prints with --json
   /metrics        for Prometheus
   /healthz        whether this process serves
 
@@ -50,13 +53,16 @@ others do. Without --login-file, on a Unix socket or a port of this machine, the
 of their libraries: they need another address and nothing else. They log in by AUTH. With
 --redis-cert and --redis-key it speaks TLS.
 
+--queue shows a delayed queue of the store: how many tasks it has, and dead letters with their errors.
+
 --allow-force lets those who log in take locks away from their holders. They type the name and give a
-reason, and redlock log shows who it was. Without --login-file, a password is made up and printed.
+reason, and redlock log shows who it was. They may also put dead letters back, or drop them. Without --login-file, a password is made up and printed.
 
 Exit status: 0 after SIGINT or SIGTERM; 1 if it cannot listen; 64 for a wrong command line.`
 
 const example = `  redlock serve --demo
   redlock serve
+  redlock serve --queue orders --queue mails
   redlock serve --listen unix:/run/redlock/web.sock --path-prefix /locks
   redlock serve --allow-locks --redis 127.0.0.1:6390 --redis unix:/run/r.sock
   redlock serve --listen 0.0.0.0:8700 --login-file logins --allow-force`
@@ -75,6 +81,8 @@ type flags struct {
 	redisCert         string
 	redisKey          string
 	defaultTTL        time.Duration
+	store             string
+	queues            []string
 }
 
 // NewCommand returns `redlock serve`.
@@ -102,6 +110,8 @@ func NewCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.redisCert, "redis-cert", "", "`file` with a certificate: --redis speaks TLS at host:port; read anew by each connection")
 	cmd.Flags().StringVar(&f.redisKey, "redis-key", "", "`file` with the key of --redis-cert")
 	cmd.Flags().DurationVar(&f.defaultTTL, "default-ttl", 0, "`TTL` of a lock that comes by --redis without one, as from SETNX (default: it is refused)")
+	cmd.Flags().StringVar(&f.store, "store", "", "`endpoint` of the Redis that has the queues (default: "+tasks.StoreVariable+", which is better for a password)")
+	cmd.Flags().StringArrayVar(&f.queues, "queue", nil, "`name` of a queue to show; may be repeated")
 	cmd.Flags().BoolVar(&f.demos, "demo", false, "serve embedded masters, with locks that come and go, instead of yours")
 	cmd.Flags().IntVar(&f.bounds.Keys, "scan", f.bounds.Keys, "look at so `many` keys of each master at most")
 	cmd.Flags().IntVar(&f.bounds.Locks, "limit", f.bounds.Locks, "stop when a master has so `many` locks")
@@ -137,7 +147,12 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 	if logins == nil && !dashboard.IsLocal(listener.Addr()) {
 		return errors.Join(errOpen, listener.Close())
 	}
-	page, err := f.page(ctx, cmd, logins)
+	shown, err := f.openQueues(cmd)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer shown.close()
+	page, err := f.page(ctx, cmd, logins, shown.options()...)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -151,11 +166,9 @@ func (f *flags) run(ctx context.Context, cmd *cobra.Command) error {
 	return errors.Join(err, doors.close())
 }
 
-func (f *flags) page(ctx context.Context, cmd *cobra.Command, logins *logins) (page *dashboard.Handler, err error) {
-	opts := []dashboard.Option{
-		dashboard.WithKeyPrefix(f.nodes.KeyPrefix), dashboard.WithMaxTTL(f.nodes.MaxTTL),
-		dashboard.WithBounds(f.bounds.Keys, f.bounds.Locks), dashboard.WithHosts(f.hosts...),
-	}
+func (f *flags) page(ctx context.Context, cmd *cobra.Command, logins *logins, opts ...dashboard.Option) (page *dashboard.Handler, err error) {
+	opts = append(opts, dashboard.WithKeyPrefix(f.nodes.KeyPrefix), dashboard.WithMaxTTL(f.nodes.MaxTTL),
+		dashboard.WithBounds(f.bounds.Keys, f.bounds.Locks), dashboard.WithHosts(f.hosts...))
 	if logins != nil {
 		opts = append(opts, dashboard.WithLogin(logins.of))
 	}

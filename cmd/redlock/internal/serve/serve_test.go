@@ -24,6 +24,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/leasehttp"
+	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
 func TestMistakesAreUsageErrors(t *testing.T) {
@@ -41,6 +42,9 @@ func TestMistakesAreUsageErrors(t *testing.T) {
 		"no socket from systemd":               {"--listen", "systemd"},
 		"line 2: give USER:PASSWORD":           {"--login-file", short},
 		"a path begins with /":                 {"--path-prefix", "locks"},
+		"which store? Set REDLOCK_STORE, or":   {"--nodes", "a:1", "--queue", "orders"},
+		"is given twice":                       {"--nodes", "a:1", "--queue", "orders", "--queue", "orders", "--store", "b:1"},
+		"the store: ":                          {"--nodes", "a:1", "--queue", "orders", "--store", ":::secret"},
 		"--scan and --limit":                   {"--limit", "0"},
 		"serve takes no arguments":             {"redis://:secret@a:1"},
 		"which masters? Set REDLOCK_NODES, or": {"--listen", "127.0.0.1:0"},
@@ -272,6 +276,15 @@ func TestTheDemoServesAHeldLock(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
 	require.NoError(t, response.Body.Close())
+}
+
+func TestAQueueIsOnThePage(t *testing.T) {
+	store := redlocktest.Start(t, 1)
+	said := start(t, 1, "--demo", "--listen", "127.0.0.1:0", "--queue", "orders", "--store", store.Endpoints()[0])
+	status, body := request(t, http.DefaultClient, http.MethodGet, strings.TrimPrefix(said[0], "redlock: serving ")+"api/v1/queues", "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, `"queue": "orders"`)
+	assert.Contains(t, body, `"dead": 0`)
 }
 
 // request returns the status and the body of an answer.

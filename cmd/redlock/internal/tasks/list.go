@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -11,42 +10,11 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/backlog"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/queue"
 	"github.com/redquorum/redquorum/redlock"
 )
-
-// view is what list tells. Its field names are documented.
-type view struct {
-	Queue   string   `json:"queue"`
-	Waiting int      `json:"waiting"`
-	Due     int      `json:"due"`
-	Running int      `json:"running"`
-	Dead    int      `json:"dead"`
-	Tasks   []task   `json:"due_tasks"`
-	Letters []letter `json:"dead_letters"`
-}
-
-type task struct {
-	ID       string    `json:"id"`
-	Due      time.Time `json:"due"`
-	Attempts int       `json:"attempts"`
-	Payload  string    `json:"payload,omitempty"`
-}
-
-type letter struct {
-	ID       string    `json:"id"`
-	Attempts int       `json:"attempts"`
-	Died     time.Time `json:"died"`
-	Payload  string    `json:"payload,omitempty"`
-	Errors   []failed  `json:"errors"`
-}
-
-type failed struct {
-	Attempt int       `json:"attempt"`
-	At      time.Time `json:"at"`
-	Text    string    `json:"text"`
-}
 
 func newListCommand() *cobra.Command {
 	f := flags{}
@@ -74,11 +42,11 @@ With --json, due_tasks and dead_letters have what is named, and errors of a lett
 				return cli.Usagef("--limit: %d is not between 1 and 2000", limit)
 			}
 			return f.open(cmd, args[0], func(_ *redlock.Locker, q *queue.Queue) error {
-				v, err := look(cmd, q, args[0], limit)
+				s, err := backlog.Look(cmd.Context(), q, args[0], limit, limit) // the store has a timeout of its own
 				if err != nil {
 					return err
 				}
-				return output.Write(cmd, v, v.text)
+				return output.Write(cmd, s, func(terminal.Look) []string { return lines(&s) })
 			}, admin.OnlyLooks())
 		},
 	}
@@ -88,43 +56,8 @@ With --json, due_tasks and dead_letters have what is named, and errors of a lett
 	return cmd
 }
 
-func look(cmd *cobra.Command, q *queue.Queue, name string, limit int) (view, error) {
-	ctx := cmd.Context() // the store has a timeout of its own
-	counts, err := q.Count(ctx)
-	if err != nil {
-		return view{}, err
-	}
-	tasks, err := q.Top(ctx, limit)
-	if err != nil {
-		return view{}, err
-	}
-	letters, err := q.Dead(ctx, limit)
-	v := view{
-		Queue: name, Waiting: counts.Waiting, Due: counts.Due, Running: counts.Running, Dead: counts.Dead,
-		Tasks: []task{}, Letters: []letter{},
-	}
-	for _, t := range tasks {
-		v.Tasks = append(v.Tasks, task{t.ID, timeOf(t.Score), t.Attempt, string(t.Payload)})
-	}
-	for i := range letters {
-		l := &letters[i]
-		told := letter{l.ID, l.Attempts, l.Died.UTC(), string(l.Payload), []failed{}}
-		for _, f := range l.Errors {
-			told.Errors = append(told.Errors, failed{f.Attempt, f.At.UTC(), f.Text})
-		}
-		v.Letters = append(v.Letters, told)
-	}
-	return v, err
-}
-
-// timeOf returns the time of a score; what others wrote may be no time, and is cut to one.
-func timeOf(score float64) time.Time {
-	const most = 253402300799 // the last second that JSON can have
-	return time.UnixMicro(int64(math.Round(min(max(score, 0), most) * 1e6))).UTC()
-}
-
-// text has a line of counts, and a table of each kind.
-func (v *view) text(terminal.Look) []string {
+// lines are a line of counts, and a table of each kind.
+func lines(v *backlog.Status) []string {
 	lines := []string{fmt.Sprintf("%d waiting, %d due, %d running, %d dead", v.Waiting, v.Due, v.Running, v.Dead)}
 	due := terminal.Table{Heading: []string{"DUE", "SINCE", "ATTEMPTS", "PAYLOAD"}, Numbers: []int{2}}
 	for _, t := range v.Tasks {

@@ -38,8 +38,8 @@ const example = `  export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:
   redlock queue list orders
   redlock queue retry orders 4711`
 
-// storeVariable has the endpoint of the store.
-const storeVariable = "REDLOCK_STORE"
+// StoreVariable has the endpoint of the store.
+const StoreVariable = "REDLOCK_STORE"
 
 // bound is how long a command waits for the lock of the queue.
 const bound = 10 * time.Second
@@ -72,18 +72,15 @@ func NewCommand() *cobra.Command {
 
 func (f *flags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.store, "store", "",
-		"`endpoint` of the Redis that has the queue (default: "+storeVariable+", which is better for a password)")
+		"`endpoint` of the Redis that has the queue (default: "+StoreVariable+", which is better for a password)")
 	f.nodes.Add(cmd)
 }
 
 // open opens the queue of that name, for as long as use takes.
 func (f *flags) open(cmd *cobra.Command, name string, use func(*redlock.Locker, *queue.Queue) error, opts ...redlock.Option) error {
-	store := f.store
-	if !cmd.Flags().Changed("store") {
-		store = os.Getenv(storeVariable)
-	}
-	if store == "" {
-		return cli.Usagef("which store? Set %s, or give --store", storeVariable)
+	store, err := StoreOf(cmd, f.store)
+	if err != nil {
+		return err
 	}
 	locker, err := f.nodes.Open(cmd, append([]redlock.Option{redlock.WithTTL(min(bound, f.nodes.MaxTTL))}, opts...)...)
 	if err != nil {
@@ -94,16 +91,34 @@ func (f *flags) open(cmd *cobra.Command, name string, use func(*redlock.Locker, 
 	if f.keepFirst {
 		how = append(how, queue.KeepFirst())
 	}
-	q, err := queue.New(locker, store, name, how...)
-	if errors.Is(err, pool.ErrEndpoint) {
-		_, why, _ := strings.Cut(err.Error(), pool.ErrEndpoint.Error()+": ")
-		return cli.Usagef("the store: %s", why)
-	}
+	q, err := OpenAt(locker, store, name, how...)
 	if err != nil {
-		return failure(err)
+		return err
 	}
 	defer q.Close() //nolint:errcheck // always nil
 	return failure(use(locker, q))
+}
+
+// StoreOf returns the endpoint of the store: that of --store, or of the environment.
+func StoreOf(cmd *cobra.Command, flag string) (string, error) {
+	store := flag
+	if !cmd.Flags().Changed("store") {
+		store = os.Getenv(StoreVariable)
+	}
+	if store == "" {
+		return "", cli.Usagef("which store? Set %s, or give --store", StoreVariable)
+	}
+	return store, nil
+}
+
+// OpenAt opens the queue of that name at a store. Close it before the Locker.
+func OpenAt(locker *redlock.Locker, store, name string, opts ...queue.Option) (*queue.Queue, error) {
+	q, err := queue.New(locker, store, name, opts...)
+	if errors.Is(err, pool.ErrEndpoint) {
+		_, why, _ := strings.Cut(err.Error(), pool.ErrEndpoint.Error()+": ")
+		return nil, cli.Usagef("the store: %s", why)
+	}
+	return q, failure(err)
 }
 
 // change opens the queue for a change, which waits a while for the lock.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
+	"github.com/redquorum/redquorum/internal/backlog"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -55,7 +56,7 @@ func (p *place) does(what string, args ...string) string {
 	return stdout
 }
 
-func (p *place) look() (v view) {
+func (p *place) look() (v backlog.Status) {
 	p.Helper()
 	require.NoError(p, json.Unmarshal([]byte(p.does("list", "--json")), &v))
 	return v
@@ -103,10 +104,10 @@ func TestACommandIsRunForEachTaskUntilItIsDoneOrDead(t *testing.T) {
 	assert.Regexp(t, `(?m)^bad +\S+Z +2  exit status 1: why bad$`, text)
 
 	assert.Equal(t, "put back 1 dead letter\n", p.does("retry", "--all"))
-	assert.Equal(t, []task{{ID: "bad", Due: p.look().Tasks[0].Due}}, p.look().Tasks)
+	assert.Equal(t, []backlog.Task{{ID: "bad", Due: p.look().Tasks[0].Due}}, p.look().Tasks)
 	assert.Equal(t, "removed 2 tasks\n", p.does("remove", "bad", "later", "nobody"))
 	assert.Equal(t, "removed 0 dead letters\n", p.does("remove", "--dead", "bad"))
-	assert.Equal(t, view{Queue: "jobs", Tasks: []task{}, Letters: []letter{}}, p.look())
+	assert.Equal(t, backlog.Status{Queue: "jobs", Tasks: []backlog.Task{}, Letters: []backlog.Letter{}}, p.look())
 }
 
 // A worker that is killed has its commands die with it, and has used up an attempt. So has a
