@@ -3,6 +3,7 @@ package clients
 import (
 	"bufio"
 	"context"
+	"crypto/sha1"
 	"fmt"
 	"io"
 	"net"
@@ -30,26 +31,30 @@ import (
 // setNX is the program of many articles.
 const setNX = "SETNX, EXPIRE, TTL, GET, DEL"
 
+// event is that of the scheduler of Laravel.
+const event = "a scheduled event withoutOverlapping"
+
 // library is a client, how its program is started (the port comes last), and what it cannot do.
 type library struct {
 	name    string
 	program []string
 	extends bool   // it can extend a lock
-	key     string // of a lock, where it puts something before the name
 	absent  string // why it cannot run here; "" if it can
+
+	keyOf func(name string) string // of a lock, where it is not its name; else nil
 }
 
 // libraries returns all of them. What a machine lacks is skipped with the reason, or fails if
 // CI=true.
 func libraries(t *testing.T) []library {
-	php, missingPHP := find("php", "-r", "class_exists('Redis') && stream_resolve_include_path('Predis/autoload.php') && stream_resolve_include_path('Illuminate/Cache/RedisLock.php') || exit(1);")
+	php, missingPHP := find("php", "-r", "class_exists('Redis') && stream_resolve_include_path('Predis/autoload.php') && stream_resolve_include_path('Illuminate/Redis/RedisManager.php') && stream_resolve_include_path('Illuminate/Queue/autoload.php') || exit(1);")
 	python, missingPython := find("/usr/bin/python3", "-c", "import redis")
 	ruby, missingRuby := find("ruby", "-e", "require 'redis'")
 	script := func(name string) string { return filepath.Join("testdata", name) }
 	all := []library{
-		{"redis-py", []string{python, script("client.py"), "lock"}, true, "", missingPython},
-		{"redis-rb", []string{ruby, script("client.rb"), "script"}, true, "", missingRuby},
-		{"redis-rb with WATCH", []string{ruby, script("client.rb"), "watch"}, true, "", missingRuby},
+		{"redis-py", []string{python, script("client.py"), "lock"}, true, missingPython, nil},
+		{"redis-rb", []string{ruby, script("client.rb"), "script"}, true, missingRuby, nil},
+		{"redis-rb with WATCH", []string{ruby, script("client.rb"), "watch"}, true, missingRuby, nil},
 	}
 	for _, kind := range []struct {
 		name, kind string
@@ -57,25 +62,42 @@ func libraries(t *testing.T) []library {
 	}{
 		{"phpredis", "phpredis", true},
 		{"predis", "predis", true},
-		{"Laravel on phpredis", "laravel", false},
-		{"Laravel on predis", "laravel-predis", false},
 		{setNX, "setnx", true},
 		{"WATCH, GET, MULTI, DEL, EXEC", "watch", true},
 		{"a script that answers -1", "telling", false},
 	} {
-		all = append(all, library{kind.name, []string{php, script("client.php"), kind.kind}, kind.extends, "", missingPHP})
+		all = append(all, library{kind.name, []string{php, script("client.php"), kind.kind}, kind.extends, missingPHP, nil})
 	}
+	all = append(all, laravel(php, missingPHP)...)
 	modules, missingNode := nodeModules(t)
 	for _, kind := range []string{"ioredis", "redlock5", "redlock4", "semaphore"} {
-		l := library{kind, []string{"node", filepath.Join(modules, "client.js"), kind}, kind != "semaphore", "", missingNode}
+		l := library{kind, []string{"node", filepath.Join(modules, "client.js"), kind}, kind != "semaphore", missingNode, nil}
 		if kind == "semaphore" {
-			l.key = "mutex:"
+			l.keyOf = func(name string) string { return "mutex:" + name }
 		}
 		all = append(all, l)
 	}
 	program, missingGo := goProgram(t)
 	for _, kind := range []string{"redsync", "redislock"} {
-		all = append(all, library{kind, []string{program, kind}, true, "", missingGo})
+		all = append(all, library{kind, []string{program, kind}, true, missingGo, nil})
+	}
+	return all
+}
+
+// laravel is Laravel as applications have it, on each of its two clients.
+func laravel(php, missing string) (all []library) {
+	for _, driver := range []string{"phpredis", "predis"} {
+		for _, of := range []struct {
+			name, kind string
+			keyOf      func(name string) string
+		}{
+			{"Cache::lock", "lock", nil},
+			{"the middleware WithoutOverlapping", "job", func(name string) string { return "laravel-queue-overlap:Job:" + name }},
+			{event, "event", func(name string) string { return fmt.Sprintf("framework/schedule-%x", sha1.Sum([]byte(name))) }},
+		} {
+			program := []string{php, filepath.Join("testdata", "laravel.php"), of.kind, driver}
+			all = append(all, library{of.name + " on " + driver, program, false, missing, of.keyOf})
+		}
 	}
 	return all
 }
@@ -232,7 +254,11 @@ type world struct {
 }
 
 func (w *world) left() time.Duration {
-	holder, _, err := w.a.leases.Look(w.Context(), w.key+w.name)
+	key := w.name
+	if w.keyOf != nil {
+		key = w.keyOf(key)
+	}
+	holder, _, err := w.a.leases.Look(w.Context(), key)
 	require.NoError(w, err)
 	return holder.Remaining
 }
@@ -314,6 +340,11 @@ var cases = []struct {
 		one.is("yes", "lock %s %d", w.name, 2*millis)
 		w.a.restart()
 		two.is("no", "lock %s %d", w.name, millis)
+		if strings.HasPrefix(w.library.name, event) { // whose DEL means one of the connection that is gone
+			one.eventually("yes", "unlock %s", w.name)
+			two.is("no", "lock %s %d", w.name, millis)
+			return
+		}
 		if w.extends && w.library.name != setNX { // whose EXPIRE means a lock of the connection that is gone
 			one.eventually("yes", "extend %s %d", w.name, 2*millis)
 		}

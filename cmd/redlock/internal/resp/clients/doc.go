@@ -9,4 +9,7 @@
 //	extend NAME MILLISECONDS
 //	unlock NAME
 //	steal NAME                 release it with another token, as a program does that lost its lock
+//
+// Two that people ask for are not among them: the locker of gocron for Redis is redsync with one
+// pool, which is, and Debian has no gem that locks on Redis, so Ruby's client does it itself.
 package clients

@@ -1,13 +1,9 @@
 <?php
-// Clients of PHP: phpredis, predis, the lock of Laravel on both, and the programs of articles.
+// Clients of PHP: phpredis, predis, and the programs of articles. Laravel is laravel.php.
 
 [, $kind, $port] = $argv;
-if (in_array($kind, ['predis', 'laravel-predis', 'setnx', 'watch'])) {
+if (in_array($kind, ['predis', 'setnx', 'watch'])) {
     require 'Predis/autoload.php';
-}
-if (in_array($kind, ['laravel', 'laravel-predis'])) {
-    require 'Illuminate/Support/autoload.php';
-    require 'Illuminate/Cache/autoload.php';
 }
 
 const RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
@@ -22,19 +18,10 @@ function phpredis(string $port): Redis
     return $redis;
 }
 
-// What the connection of Laravel on phpredis makes of SET and EVAL.
-class LaravelOnPhpredis
-{
-    public function __construct(public Redis $redis) {}
-    public function set($key, $value, $how, $seconds, $flag) { return $this->redis->set($key, $value, [$flag, $how => $seconds]); }
-    public function eval($script, $keys, ...$args) { return $this->redis->eval($script, $args, $keys); }
-}
-
 function client(string $kind, string $port)
 {
     return match ($kind) {
         'phpredis', 'telling' => phpredis($port),
-        'laravel' => new LaravelOnPhpredis(phpredis($port)),
         default => new Predis\Client(['port' => (int) $port]),
     };
 }
@@ -48,9 +35,6 @@ function release($redis, string $kind, string $name, string $token): bool
             return $redis->eval(TELLING, [$name, $token], 1) == 1;
         case 'predis':
             return $redis->eval(RELEASE, 1, $name, $token) == 1;
-        case 'laravel':
-        case 'laravel-predis':
-            return (new Illuminate\Cache\RedisLock($redis, $name, 10, $token))->release();
         case 'setnx':
             return $redis->get($name) === $token && $redis->del($name) == 1;
         case 'watch':
@@ -76,7 +60,6 @@ while (($line = fgets(STDIN)) !== false) {
         $done = match (true) {
             $command === 'lock' && ($kind === 'phpredis' || $kind === 'telling') => $redis->set($name, $token, ['nx', 'px' => (int) $millis]),
             $command === 'lock' && $kind === 'setnx' => $redis->setnx($name, $token) && $redis->expire($name, $ttl) && $redis->ttl($name) > 0,
-            $command === 'lock' && str_starts_with($kind, 'laravel') => (new Illuminate\Cache\RedisLock($redis, $name, $ttl, $token))->acquire(),
             $command === 'lock' => (string) $redis->set($name, $token, 'PX', (int) $millis, 'NX') === 'OK',
             $command === 'extend' && ($kind === 'setnx') => $redis->expire($name, $ttl),
             $command === 'extend' && in_array($kind, ['predis', 'watch']) => $redis->eval(EXTEND, 1, $name, $held[$name], $millis) == 1,
