@@ -135,11 +135,11 @@ func (o *Operator) scanAll(ctx context.Context, q *Query) []Scan {
 	return scans
 }
 
-var permitName = regexp.MustCompile(`(?s)^(.+)#([1-9][0-9]{0,3})$`)
+var permitName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(.+)#([1-9][0-9]{0,3})$`) })
 
 // permitOf returns the semaphore that a name may be a permit of, and which; 0 if it is none.
 func permitOf(name string) (base string, slot int) {
-	m := permitName.FindStringSubmatch(name)
+	m := permitName().FindStringSubmatch(name)
 	if m == nil {
 		return "", 0
 	}

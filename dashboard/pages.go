@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
@@ -138,14 +139,18 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, why s
 //go:embed pages
 var pages embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"print": prose.Printable, "link": lockLink, "clock": clockText, "short": survey.Shortened, "ttl": survey.LeftText,
-	"named": survey.Named, "plural": prose.Plural, "time": timeText, "cut": cutText,
-}).ParseFS(pages, "pages/*.html"))
+// templates are parsed for the first page: a program that has the package, as the command has, may
+// show none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"print": prose.Printable, "link": lockLink, "clock": clockText, "short": survey.Shortened, "ttl": survey.LeftText,
+		"named": survey.Named, "plural": prose.Plural, "time": timeText, "cut": cutText,
+	}).ParseFS(pages, "pages/*.html"))
+})
 
 func write(w http.ResponseWriter, status int, name string, p *page) {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, p); err != nil {
 		guard.Text(w, http.StatusInternalServerError, "The page could not be made.\n")
 		return
 	}

@@ -85,7 +85,7 @@ func (h *Handler) render(r *http.Request, v *view, s *snapshot) []byte {
 	var content, line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false) // no script reads it as a part of a page
-	err := templates.ExecuteTemplate(&content, "main", h.make(r, v, s))
+	err := templates().ExecuteTemplate(&content, "main", h.make(r, v, s))
 	if err := errors.Join(err, encoder.Encode(content.String())); err != nil {
 		panic(err) // our templates and strings always work
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	_ "embed" // the scripts
+	"strings"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
 )
@@ -39,12 +40,16 @@ var countSource string
 // All of them may run late: a change behind one of a later holder is refused by its fence, and a
 // change that arrives twice is made once.
 var (
-	enqueueScript = pipeline.NewLateScript(changeSource + recordSource + enqueueSource)
-	settleScript  = pipeline.NewLateScript(changeSource + recordSource + settleSource)
-	removeScript  = pipeline.NewLateScript(changeSource + recordSource + removeSource)
-	lettersScript = pipeline.NewLateScript(changeSource + recordSource + lettersSource)
-	dueScript     = pipeline.NewLateScript(changeSource + recordSource + dueSource)
-	nextScript    = pipeline.NewLateScript(changeSource + nextSource)
-	deadScript    = pipeline.NewLateScript(changeSource + recordSource + deadSource)
-	countScript   = pipeline.NewLateScript(changeSource + recordSource + countSource)
+	enqueueScript = late(changeSource, recordSource, enqueueSource)
+	settleScript  = late(changeSource, recordSource, settleSource)
+	removeScript  = late(changeSource, recordSource, removeSource)
+	lettersScript = late(changeSource, recordSource, lettersSource)
+	dueScript     = late(changeSource, recordSource, dueSource)
+	nextScript    = late(changeSource, nextSource)
+	deadScript    = late(changeSource, recordSource, deadSource)
+	countScript   = late(changeSource, recordSource, countSource)
 )
+
+func late(parts ...string) *pipeline.Script {
+	return pipeline.Assembled(func() string { return strings.Join(parts, "") }).Late()
+}

@@ -11,5 +11,5 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(cli.Execute(newRoot(os.Args[1:]...), os.Args[1:], os.Stdout, os.Stderr))
 }

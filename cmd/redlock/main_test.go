@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,12 +22,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clitest.Main(m, newRoot, nil)
+	clitest.Main(m, func() *cobra.Command { return newRoot(os.Args[1:]...) }, nil)
 }
 
 // line runs a command line.
 func line(args ...string) (status int, stdout, stderr string) {
-	return clitest.Line(newRoot(), args...)
+	return clitest.Line(newRoot(args...), args...)
+}
+
+func TestACommandHasTheNameByWhichItIsMade(t *testing.T) {
+	for name, make := range subcommands {
+		assert.Equal(t, name, make().Name())
+	}
+	assert.Len(t, newRoot("run", "--help").Commands(), 1)
+	assert.Len(t, newRoot("help", "run").Commands(), len(subcommands))
 }
 
 // fleet is masters, and a Locker that has connected to all of them.

@@ -16,7 +16,17 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tasks"
 )
 
-func newRoot() *cobra.Command {
+// subcommands make the commands, by their names.
+var subcommands = map[string]func() *cobra.Command{
+	"demo": demo.NewCommand, "doctor": doctor.NewCommand, "elect": run.NewElectCommand, "init": newInitCommand,
+	"inspect": newInspectCommand, "list": newListCommand, "log": newLogCommand, "members": members.NewCommand,
+	"queue": tasks.NewCommand, "run": run.NewCommand, "serve": serve.NewCommand, "top": newTopCommand,
+	"unlock": newUnlockCommand, "version": newVersionCommand,
+}
+
+// newRoot returns the command for such arguments. If they begin with the name of a subcommand, it is
+// the only one: a program that cron starts every minute does not make the flags of all others.
+func newRoot(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redlock",
 		Short: "Failover-safe locks over independent Redis masters",
@@ -47,10 +57,13 @@ anyone can release it.`,
 		Version: version(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(
-		demo.NewCommand(), doctor.NewCommand(), run.NewElectCommand(), newInitCommand(), newInspectCommand(), newListCommand(), newLogCommand(),
-		members.NewCommand(), tasks.NewCommand(), run.NewCommand(), serve.NewCommand(), newTopCommand(), newUnlockCommand(), newVersionCommand(),
-	)
+	if len(args) > 0 && subcommands[args[0]] != nil {
+		root.AddCommand(subcommands[args[0]]())
+		return root
+	}
+	for _, add := range subcommands {
+		root.AddCommand(add())
+	}
 	return root
 }
 

@@ -82,7 +82,7 @@ func (h *harness) at(of kind, f func()) {
 // loading is the kind of commands that load the batch of a script. It is run next.
 func loading(s *Script) kind {
 	return func(cmd []string) bool {
-		return cmd[0] == "SCRIPT" && strings.Contains(s.batch.script.full, cmd[2])
+		return cmd[0] == "SCRIPT" && strings.Contains(s.batch.script.encoded().text, cmd[2])
 	}
 }
 

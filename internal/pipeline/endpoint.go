@@ -33,7 +33,7 @@ const defaultPort = "6379"
 // misplaced character can make a password look like anything.
 func parseEndpoint(text string) (endpoint, error) {
 	text = strings.TrimFunc(text, isBlank)
-	if isList.MatchString(text) { // which may be read as one path or one parameter
+	if isList(text) { // which may be read as one path or one parameter
 		return endpoint{}, wrong(severalInOne)
 	}
 	e, err := readEndpoint(text)

@@ -257,7 +257,7 @@ func (h *harness) executed() (names []string) {
 
 // isTrial reports whether a command tries scripts, as the handshake does.
 func isTrial(args []string) bool {
-	return slices.Contains(args, trialSource) || slices.Contains(args, trialScript.digest)
+	return slices.Contains(args, trialSource) || slices.Contains(args, trialScript.Digest())
 }
 
 // commandsOf returns the commands with that name that the server saw.

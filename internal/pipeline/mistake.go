@@ -3,6 +3,7 @@ package pipeline
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -13,10 +14,20 @@ const (
 	notEncoded   = "a special character in the password is not percent-encoded (@ is %40, / is %2F, : is %3A, # is %23, ? is %3F, a comma is %2C, a space is %20)"
 )
 
-var (
-	isList     = regexp.MustCompile(`(?i)[,;\s]+(redis|rediss|unix)://`)
-	isVariable = regexp.MustCompile(`^(export\s+)?[A-Z_][A-Z0-9_]*=`)
-)
+var isVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(export\s+)?[A-Z_][A-Z0-9_]*=`) })
+
+// isList reports whether a scheme follows what separates endpoints.
+func isList(text string) bool {
+	const separators = ",; \t\n\f\r"
+	rest := strings.ToLower(text)
+	for at := strings.IndexAny(rest, separators); at >= 0; at = strings.IndexAny(rest, separators) {
+		rest = rest[at+1:]
+		if scheme, _, is := strings.Cut(rest, "://"); is && (scheme == "redis" || scheme == "rediss" || scheme == "unix") {
+			return true
+		}
+	}
+	return false
+}
 
 // isBlank reports whether a character is a space, a line end, or cannot be seen.
 func isBlank(r rune) bool {
@@ -34,7 +45,7 @@ func mistake(text string) string {
 	word, _, _ := strings.Cut(strings.ToLower(text), ":")
 	isScheme := !isURL && (word == "redis" || word == "rediss" || word == "unix") && strings.Contains(text, ":/")
 	switch {
-	case isVariable.MatchString(text):
+	case isVariable().MatchString(text):
 		return "give the endpoint alone, without NAME= in front"
 	case strings.ContainsAny(text[:min(1, len(text))], "\"'`<") || strings.HasPrefix(text, "[\"") || strings.HasPrefix(text, "['") ||
 		strings.HasPrefix(text, "“") || strings.HasPrefix(text, "‘") ||

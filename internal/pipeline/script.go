@@ -3,6 +3,7 @@ package pipeline
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"sync"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -10,13 +11,18 @@ import (
 // Script is a Lua script. It is loaded once per connection, ahead of the first call that runs it,
 // and sent by its digest from then on. A server that has forgotten it since gets the full text.
 type Script struct {
+	encoded func() *encoded // made when the script is first used
+	late    bool
+	timed   bool
+	batch   *batch // nil if each call is run by itself
+}
+
+// encoded is a script as it goes on the wire.
+type encoded struct {
 	digest string // hex SHA-1
 	short  string // the first two words that run it: EVALSHA and the digest
-	full   string // EVAL and the text
+	text   string // the source, a word
 	load   Words  // SCRIPT LOAD
-	late   bool
-	timed  bool
-	batch  *batch // nil if each call is run by itself
 }
 
 // batch is how many calls of a script are run at once.
@@ -30,16 +36,31 @@ type batch struct {
 // NewScript returns a script that must run in order. If the server did not know it and a later call
 // for one of its keys has been sent since, the script is not sent again, and its call ends as
 // [Refused].
-func NewScript(source string) *Script {
-	sum := sha1.Sum([]byte(source)) // Redis names scripts by their SHA-1; it protects nothing
-	s := &Script{digest: hex.EncodeToString(sum[:]), load: Command("SCRIPT", "LOAD", source)}
-	s.short, s.full = Encode("EVALSHA", s.digest), Encode("EVAL", source)
-	return s
+func NewScript(source string) *Script { return Assembled(func() string { return source }) }
+
+// Assembled returns what [NewScript] returns, of a source that is asked for when the script is
+// first used. Every program that imports a package with scripts begins with them, and runs a few.
+func Assembled(source func() string) *Script {
+	return &Script{encoded: sync.OnceValue(func() *encoded {
+		source := source()
+		sum := sha1.Sum([]byte(source)) // Redis names scripts by their SHA-1; it protects nothing
+		e := &encoded{digest: hex.EncodeToString(sum[:]), text: Encode(source)}
+		e.short, e.load = Encode("EVALSHA", e.digest), Parts(loadWords, e.text, 3)
+		return e
+	})}
 }
 
+// What comes before the text of a script that the server shall run, or know.
+var (
+	evalWord  = Encode("EVAL")
+	loadWords = Encode("SCRIPT", "LOAD")
+)
+
 // NewLateScript returns a script that does no harm if it runs after a later call for its keys.
-func NewLateScript(source string) *Script {
-	s := NewScript(source)
+func NewLateScript(source string) *Script { return NewScript(source).Late() }
+
+// Late makes s one that does no harm if it runs after a later call for its keys.
+func (s *Script) Late() *Script {
 	s.late = true
 	return s
 }
@@ -79,12 +100,12 @@ type Timed interface {
 }
 
 // Digest returns the name by which servers know the script.
-func (s *Script) Digest() string { return s.digest }
+func (s *Script) Digest() string { return s.encoded().digest }
 
 // loading returns a call that loads the script into the server. Nobody waits for its answer: if an
 // ACL forbids it, the server will answer NOSCRIPT to the call that runs the script.
 func (s *Script) loading(deadline clock.Instant) Call {
-	return Call{completed: true, Request: &Request{Words: s.load, Deadline: deadline, Sink: nobody{}}}
+	return Call{completed: true, Request: &Request{Words: s.encoded().load, Deadline: deadline, Sink: nobody{}}}
 }
 
 // batches reports whether calls of this request may be run together with others.

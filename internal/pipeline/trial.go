@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -13,11 +14,14 @@ var trialScript = NewScript(trialSource)
 
 const trialSource = "return 1"
 
-// fullPacket is an argument that fills a packet on every path, jumbo frames of 9,000 bytes
-// included. A path may lose large packets without a word, where a tunnel passes less than it
+// fullPacket is the size of an argument that fills a packet on every path, jumbo frames of 9,000
+// bytes included. A path may lose large packets without a word, where a tunnel passes less than it
 // tells. There, SET would pass and scripts, which release what it granted, would not. With a full
 // packet in the handshake, such a path has no connection.
-var fullPacket = strings.Repeat(".", 9000)
+const fullPacket = 9000
+
+// fullEval is EVAL of the script with such an argument.
+var fullEval = sync.OnceValue(func() Words { return Command("EVAL", trialSource, 0, strings.Repeat(".", fullPacket)) })
 
 // trial is the server's replies to the script of a new connection. What a server without scripts
 // grants could be neither renewed nor released, so such a server is refused before it grants
@@ -35,16 +39,16 @@ func (t *trial) steps() []step {
 	isOne := func(reply any) bool { return reply == int64(1) }
 	return []step{
 		{
-			words: trialScript.load, optional: true,
+			words: trialScript.encoded().load, optional: true,
 			use:    func(reply any) bool { _, ok := reply.([]byte); return ok },
 			denied: note(&t.load),
 		},
 		{
-			words: Command("EVALSHA", trialScript.digest, 0), optional: true,
+			words: Command("EVALSHA", trialScript.Digest(), 0), optional: true,
 			use: isOne, denied: note(&t.short),
 		},
 		{
-			words: Command("EVAL", trialSource, 0, fullPacket), optional: true,
+			words: fullEval(), optional: true,
 			use: isOne, denied: note(&t.full),
 		},
 	}

@@ -106,9 +106,9 @@ func appendCommand(to []byte, calls []outgoing) []byte {
 	if script != nil {
 		to = appendNumber(to, '*', 3+words) // EVALSHA, the digest and the number of keys
 		if calls[0].eval {
-			to = append(to, script.full...)
+			to = append(append(to, evalWord...), script.encoded().text...)
 		} else {
-			to = append(to, script.short...)
+			to = append(to, script.encoded().short...)
 		}
 		to = appendNumber(to, '$', digits(int64(keys)))
 		to = append(strconv.AppendInt(to, int64(keys), 10), crlf...)

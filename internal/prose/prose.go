@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf16"
 
@@ -104,11 +105,11 @@ func IsWrongType(err error) bool { return err != nil && strings.Contains(err.Err
 
 // scriptPlace is where in a script a command has failed, as Redis 7 and Valkey say it. It tells a
 // user nothing.
-var scriptPlace = regexp.MustCompile(`:? script: [0-9a-f]{40}, on @user_script:[0-9]+\.?`)
+var scriptPlace = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`:? script: [0-9a-f]{40}, on @user_script:[0-9]+\.?`) })
 
 // credentials are the part of an endpoint that nobody may see. What was mistaken for a file, a
 // command or a name may be an endpoint.
-var credentials = regexp.MustCompile(`([A-Za-z]+://)[^\s"']*@`)
+var credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([A-Za-z]+://)[^\s"']*@`) })
 
 // Readable returns the text of an error without what only the authors of its script understand, and
 // without passwords. What others may have put into it, such as the names of a certificate, a
@@ -119,6 +120,6 @@ func Readable(text string) string {
 		lines[i] = pipeline.Printable(line)
 	}
 	text = strings.Join(lines, "\n")
-	text = credentials.ReplaceAllString(scriptPlace.ReplaceAllString(text, ""), "$1…@")
+	text = credentials().ReplaceAllString(scriptPlace().ReplaceAllString(text, ""), "$1…@")
 	return strings.ReplaceAll(text, wrongType, "the key "+NoString)
 }

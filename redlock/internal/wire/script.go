@@ -31,10 +31,7 @@ func assemble(names ...string) (_ string, seen []string) {
 				continue
 			}
 			seen = append(seen, name)
-			file, ok := sources[name]
-			if !ok {
-				panic("wire: no script " + name)
-			}
+			file := read(name)
 			add(file.requires)
 			parts = append(parts, file.code)
 		}
@@ -49,38 +46,31 @@ type source struct {
 	code     string // without comments
 }
 
-// sources are all files. Each is read once: some are part of thirty scripts, and every program that
-// imports the library begins with this.
-var sources = func() map[string]source {
-	entries, err := files.ReadDir("scripts")
+func read(name string) (s source) {
+	file, err := files.ReadFile("scripts/" + name + ".lua")
 	if err != nil {
 		panic(err)
 	}
-	all := make(map[string]source, len(entries))
-	for _, entry := range entries {
-		file, err := files.ReadFile("scripts/" + entry.Name())
-		if err != nil {
-			panic(err)
-		}
-		var requires []string
-		first, _, _ := strings.Cut(string(file), "\n")
-		if names, ok := strings.CutPrefix(first, "-- requires "); ok {
-			requires = strings.Fields(names)
-		}
-		var code strings.Builder
-		code.Grow(len(file))
-		for line := range strings.Lines(string(file)) {
-			if !strings.HasPrefix(strings.TrimSpace(line), "--") {
-				code.WriteString(line)
-			}
-		}
-		all[strings.TrimSuffix(entry.Name(), ".lua")] = source{requires, code.String()}
+	first, _, _ := strings.Cut(string(file), "\n")
+	if names, ok := strings.CutPrefix(first, "-- requires "); ok {
+		s.requires = strings.Fields(names)
 	}
-	return all
-}()
+	var code strings.Builder
+	code.Grow(len(file))
+	for line := range strings.Lines(string(file)) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			code.WriteString(line)
+		}
+	}
+	s.code = code.String()
+	return s
+}
 
-func late(names ...string) *pipeline.Script    { return pipeline.NewLateScript(code(names...)) }
-func inOrder(names ...string) *pipeline.Script { return pipeline.NewScript(code(names...)) }
+func late(names ...string) *pipeline.Script { return inOrder(names...).Late() }
+
+func inOrder(names ...string) *pipeline.Script {
+	return pipeline.Assembled(func() string { return code(names...) })
+}
 
 // Scripts that begin with another file than those which they require: the common case of a release,
 // and what takes the place of a function that the last file calls.

@@ -136,7 +136,9 @@ func CheckEmpty(source string, endpoints []string) error {
 func Split(values []string) []string {
 	var endpoints []string
 	for _, value := range values {
-		value = lineEnd.ReplaceAllString(strings.TrimSpace(value), ",")
+		if value = strings.TrimSpace(value); strings.ContainsAny(value, "\r\n") {
+			value = lineEnd().ReplaceAllString(value, ",")
+		}
 		for endpoint := range strings.SplitSeq(value, ",") {
 			endpoints = append(endpoints, strings.TrimSpace(endpoint))
 		}
@@ -145,11 +147,11 @@ func Split(values []string) []string {
 }
 
 // lineEnd is what separates endpoints as one comma does.
-var lineEnd = regexp.MustCompile(`\s*,?\s*[\r\n]+\s*`)
+var lineEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s*,?\s*[\r\n]+\s*`) })
 
 // comment is the end of a line of a file. A # inside an endpoint is part of it, and rejected with
 // it.
-var comment = regexp.MustCompile(`(^|\s)#.*`)
+var comment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|\s)#.*`) })
 
 // readFile returns the endpoints in a file, and the line of each. Source names the file for people.
 func readFile(path, source string) (endpoints, places []string, err error) {
@@ -169,7 +171,7 @@ func readFile(path, source string) (endpoints, places []string, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // which some editors put there
 	for line := range strings.Lines(string(text)) {
 		n++
-		line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
+		line = strings.TrimSpace(comment().ReplaceAllString(line, ""))
 		line = strings.TrimSuffix(line, ",")
 		if line == "" {
 			continue
@@ -277,7 +279,7 @@ func (f *Flags) Dial(cmd *cobra.Command, opts ...pool.Option) (nodes []*pool.Nod
 
 // harmless matches what is shown of a wrong endpoint: it looks like host:port. Anything else may
 // have a password in it, in whatever form other programs take one.
-var harmless = regexp.MustCompile(`^\[?[A-Za-z0-9._-]*(:[0-9]{0,5})?$`)
+var harmless = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[?[A-Za-z0-9._-]*(:[0-9]{0,5})?$`) })
 
 // wrongEndpoint names the endpoint that the library's text is about, where it was given and, if it
 // cannot contain a password, what was typed.
@@ -288,7 +290,7 @@ func wrongEndpoint(places, endpoints []string, text string) error {
 	}
 	_, why, _ := strings.Cut(text, pool.ErrEndpoint.Error()+": ")
 	where, typed := places[n-1], endpoints[n-1]
-	if harmless.MatchString(typed) {
+	if harmless().MatchString(typed) {
 		where += fmt.Sprintf(" %q", typed)
 	}
 	return cli.Usagef("%s: %s", where, why)
