@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	redprometheus "github.com/redquorum/redquorum/contrib/prometheus"
+	"github.com/redquorum/redquorum/dashboard"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
@@ -131,7 +132,9 @@ var metricName = regexp.MustCompile(`\bredquorum_\w+`)
 // Two programs share three masters, and a real Prometheus looks at both.
 func TestTheDashboardsQueriesReturnDataAndTheAlertsAreOfRealFigures(t *testing.T) {
 	masters := redlocktest.Start(t, 3)
-	p := startPrometheus(t, program(t, masters), program(t, masters))
+	p := startPrometheus(t, map[string]any{"scrape_configs": []any{map[string]any{
+		"job_name": "shop", "static_configs": []any{map[string]any{"targets": []string{program(t, masters), program(t, masters)}}},
+	}}})
 	exprs, titles := queries(t)
 	for i, expr := range exprs {
 		cluster.Eventually(t, time.Minute, func() string {
@@ -154,6 +157,50 @@ func TestTheDashboardsQueriesReturnDataAndTheAlertsAreOfRealFigures(t *testing.T
 	assert.Empty(t, p.query(`ALERTS{alertname=~".*Quorum|.*Vote|.*Spare"}`))
 }
 
+// The page asks for a login, and Prometheus has one.
+func TestWhatIsScrapedIsThere(t *testing.T) {
+	out, err := exec.Command(tool(t, "promtool"), "check", "config", "scrape.yml").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, err := os.ReadFile("scrape.yml")
+	require.NoError(t, err)
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("sesame\n"), 0o600))
+	masters := redlocktest.Start(t, 3)
+	page, err := dashboard.New(t.Context(), masters.Endpoints(), dashboard.WithLogin(func(r *http.Request) (string, bool) {
+		name, given, _ := r.BasicAuth()
+		return name, name == "prometheus" && given == "sesame"
+	}))
+	require.NoError(t, err)
+	t.Cleanup(page.Close)
+	filled := strings.NewReplacer("[app-1:9100, app-2:9100]", "["+program(t, masters)+"]", "[ops-1:8700]", "["+serve(t, page)+"]",
+		"/etc/prometheus/redlock-password", password).Replace(string(text))
+	var settings map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(filled), &settings))
+	assert.Equal(t, []any{"alerts.yml"}, settings["rule_files"])
+	p := startPrometheus(t, settings)
+	for job, metric := range map[string]string{"shop": "redquorum_locks_acquired_total", "redlock-serve": "redquorum_serve_locks"} {
+		cluster.Eventually(t, time.Minute, func() string {
+			if found := p.query(metric + `{job="` + job + `"}`); len(found) == 0 {
+				return job + " tells " + metric
+			}
+			return ""
+		})
+	}
+}
+
+// serve serves until the test ends, and returns its address.
+func serve(t *testing.T, handler http.Handler) (address string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	listener, err := redistest.Listen()
+	require.NoError(t, err)
+	require.NoError(t, server.Listener.Close())
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	return listener.Addr().String()
+}
+
 // program is one that works, until the test ends, beside others for the same locks, and tells
 // Prometheus. It returns its address.
 func program(t *testing.T, masters *redlocktest.Cluster) (address string) {
@@ -162,13 +209,7 @@ func program(t *testing.T, masters *redlocktest.Cluster) (address string) {
 	locker := masters.Locker(t, redlock.WithHooks(histograms.Hooks(redlock.Hooks{})))
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(redprometheus.NewCollector(locker), histograms)
-	server := httptest.NewUnstartedServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	listener, err := redistest.Listen()
-	require.NoError(t, err)
-	require.NoError(t, server.Listener.Close())
-	server.Listener = listener
-	server.Start()
-	t.Cleanup(server.Close)
+	address = serve(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -184,7 +225,7 @@ func program(t *testing.T, masters *redlocktest.Cluster) (address string) {
 		}
 	}()
 	t.Cleanup(func() { <-ended })
-	return listener.Addr().String()
+	return address
 }
 
 // server is a Prometheus.
@@ -193,18 +234,14 @@ type server struct {
 	address string
 }
 
-// startPrometheus starts one that scrapes these programs, with the alerts.
-func startPrometheus(t *testing.T, programs ...string) server {
+// startPrometheus starts one with this configuration, in a hurry, and with the alerts.
+func startPrometheus(t *testing.T, settings map[string]any) server {
 	t.Helper()
 	alerts, err := filepath.Abs("alerts.yml")
 	require.NoError(t, err)
-	config, err := yaml.Marshal(map[string]any{
-		"global":     map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
-		"rule_files": []string{alerts},
-		"scrape_configs": []any{map[string]any{
-			"job_name": "shop", "static_configs": []any{map[string]any{"targets": programs}},
-		}},
-	})
+	settings["global"] = map[string]any{"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
+	settings["rule_files"] = []string{alerts}
+	config, err := yaml.Marshal(settings)
 	require.NoError(t, err)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
