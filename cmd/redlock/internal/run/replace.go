@@ -51,7 +51,7 @@ func (h *holder) heed(ctx context.Context, value string) {
 		if !asked {
 			continue
 		}
-		h.messages.Warn("replaced", "lock %q is wanted by %q (--replace): the command gets SIGTERM", h.name, by)
+		h.messages.Warn("replaced", "this run of %q is to be replaced by %q: SIGTERM is passed on", h.name, by)
 		select {
 		case h.signals <- syscall.SIGTERM: // to the supervisor, which cannot tell it from another
 		case <-ctx.Done():
@@ -131,7 +131,7 @@ func (h *holder) replaceable(ctx context.Context) (value string, err error) {
 			"and wait for the lock without --replace", h.name, by(" by ", about), why)
 		return "", &deafError{errors.New(text)}
 	}
-	h.messages.About(about).Say("replacing", "lock %q is held%s, which is asked to end", h.name, by(" by ", about))
+	h.messages.About(about).Say("replacing", "lock %q is held%s: it is asked to end", h.name, by(" by ", about))
 	return value, nil
 }
 

@@ -36,7 +36,7 @@ func TestAReplacedRunHasEndedWhenTheNextBegins(t *testing.T) {
 		require.Equal(t, "on", next.Next(t))
 		status, stderr := first.End(t)
 		assert.Equal(t, 7, status, "the status is the command's own")
-		assert.Contains(t, stderr, `lock "x" is wanted by "`)
+		assert.Contains(t, stderr, `this run of "x" is to be replaced by "`)
 		assert.NotContains(t, stderr, "lost")
 		first = next
 	}
@@ -53,7 +53,7 @@ func TestACommandThatDoesNotEndIsNotReplaced(t *testing.T) {
 	status, stdout, stderr := run(t, c.URLs(), line("x", "--replace --wait 3s", "echo", "no")...)
 	assert.Equal(t, cli.ExitTaken, status)
 	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, ", which is asked to end\n")
+	assert.Contains(t, stderr, ": it is asked to end\n")
 	assert.Contains(t, stderr, "although it was asked to end\n")
 	require.NoError(t, first.Kill())
 }
