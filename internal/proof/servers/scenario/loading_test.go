@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,4 +124,36 @@ func TestServersThatLoadALogWithoutItsEndAreNotDurable(t *testing.T) {
 		require.Equal(t, 1, there, "it forgot the last one")
 		assert.False(t, identity(t, m).Durable)
 	}
+}
+
+// A server whose disk is full ends itself, and again after a start. What it answered before is there
+// once there is room.
+func TestServersOnAFullDiskForgetNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=128k", "none", dir).CombinedOutput(); err != nil {
+		t.Skipf("a small disk takes the right to mount one, run this test as root: %v %s", err, out)
+	}
+	t.Cleanup(func() { assert.NoError(t, exec.Command("umount", "--lazy", dir).Run()) })
+	m := redistest.StartOne(t, redistest.WithArgs(durable...), redistest.WithArgs("--dir", dir))
+	filler := filepath.Join(dir, "filler")
+	require.NoError(t, os.WriteFile(filler, make([]byte, 32<<10), 0o600))
+	fill := func(from int) (until int) {
+		for ; ; from++ {
+			require.Less(t, from, 10_000, "its disk is not full")
+			if _, err := m.Do("SET", "key", from); err != nil {
+				return from
+			}
+		}
+	}
+	full := fill(1)
+	must(t, m.Restart())
+	again := fill(full)
+	assert.LessOrEqual(t, again, full+100, "it went on for long") // the start may have found a page
+	require.NoError(t, os.Remove(filler))
+	must(t, m.Restart())
+	last, err := redis.Int(m.Do("GET", "key"))
+	require.NoError(t, err)
+	assert.Equal(t, again-1, last)
+	assert.True(t, identity(t, m).Durable)
 }
