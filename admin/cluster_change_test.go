@@ -325,6 +325,17 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 	})
 }
 
+// That it is no member is why it is added.
+func TestAMasterThatIsAddedAgainIsNotSaidToBeNoMember(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		c.Change(c.Among([]int{0, 1, 2, 3}), virtual.Remove(3))
+		operator := admin.Of(c.Among([]int{0, 1, 2})).Cluster().Progress(func(waits string, _ time.Duration) {
+			assert.NotContains(t, waits, "not a member")
+		})
+		require.NoError(t, virtual.Add(3)(operator, ctx))
+	})
+}
+
 // Nobody asks a master that is no member for its vote, so nobody sees that it was emptied.
 func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {

@@ -183,7 +183,7 @@ func (rc *Reconciler) Prepare(ctx context.Context, s *Standing, node int, tell P
 				return id, err
 			}
 		}
-		if why != nil && ctx.Err() == nil {
+		if why != nil && !errors.Is(why, ErrNotMember) && ctx.Err() == nil { // it is to become one
 			tell(fmt.Sprintf("%s cannot be added yet: %v", rc.ms.Nodes()[node].Endpoint(), why), 0)
 		}
 		if clock.Sleep(ctx, rc.ms.clock, pause.Next()) {
