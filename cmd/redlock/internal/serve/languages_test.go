@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -85,8 +86,8 @@ func find(t *testing.T, kind string) string {
 	return ""
 }
 
-// Each sample is run twice: where the lock is free, it works and releases it. Where somebody else
-// has it, a program in Go here, it does not work.
+// Each sample is run twice, on a name of its own: where the lock is free, it works and releases it.
+// Where somebody else has it, a program in Go here, it does not work.
 func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/languages.md")
 	require.NoError(t, err)
@@ -98,27 +99,29 @@ func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 		urls = append(urls, server.URL())
 	}
 	said := start(t, 2, "--nodes", strings.Join(urls, ","), "--listen", "127.0.0.1:0", "--redis", "127.0.0.1:0", "--allow-locks")
-	addresses := strings.NewReplacer(
+	addresses := []string{
 		"127.0.0.1:8700", strings.Trim(strings.TrimPrefix(said[1], "redlock: serving http:"), "/"),
 		`"127.0.0.1", 8700`, "'127.0.0.1', "+portOf(strings.Trim(said[1], "/")),
 		"6390", portOf(said[0]),
 		"laravel_cache:", "", // which an application takes away, so that other programs share the name
 		`"10s"`, `"1s"`, "'10s'", "'1s'", "blocking_timeout=10", "blocking_timeout=1", "block(10", "block(1",
-	)
+	}
 	locker, err := redlock.New(urls)
 	require.NoError(t, err)
-	defer locker.Close()
+	t.Cleanup(func() { assert.NoError(t, locker.Close()) })
 	require.NoError(t, locker.Ready(t.Context()))
 
-	for _, one := range samples {
+	for i, one := range samples {
 		kind, program := one[1], one[2]
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprintf("order/%d", i)
 			interpreter := find(t, kind)
 			if kind == "laravel" {
 				program = "<?php" + laravel + program
 			}
 			path := filepath.Join(t.TempDir(), "Lease"+interpreters[kind].suffix)
-			require.NoError(t, os.WriteFile(path, []byte(addresses.Replace(program)), 0o600))
+			require.NoError(t, os.WriteFile(path, []byte(strings.NewReplacer(append(addresses, "order/42", name)...).Replace(program)), 0o600))
 			run := func() (string, error) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -132,7 +135,7 @@ func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 			var lock *redlock.Lock
 			clitest.WaitFor(t, "the release", func() bool { // of a stream: the server notices its end
 				var err error
-				lock, err = locker.TryLock(t.Context(), "order/42")
+				lock, err = locker.TryLock(t.Context(), name)
 				return err == nil
 			})
 			defer lock.Unlock(context.WithoutCancel(t.Context()))

@@ -36,7 +36,7 @@ func (c Config) reaches() []search.Kind {
 
 func TestTokensAreUniqueAndInOrderWhateverHappens(t *testing.T) {
 	holds := search.Holds(t, Explore, Config.reaches)
-	holds("3 nodes, 2 clients, everything", search.Always,
+	holds("3 nodes, 2 clients, everything", search.Large,
 		Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Waiting: true, Adopting: true, LateRaises: true},
 		Rules{}, 200_000)
 	holds("3 nodes, 2 clients that adopt", search.Large,
@@ -120,6 +120,7 @@ var (
 
 // These are rules that break a claim.
 func TestEveryKnownMistakeIsFound(t *testing.T) {
+	search.Large.Skip(t)
 	finds := search.Finds(t, Explore)
 	finds("raise anything", search.Always, plain, Rules{Raise: raiseAlways}, unique)
 	finds("raise anyone's key, to a fence that is there already", search.Always,
@@ -147,6 +148,7 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 
 // The argument for the tokens does not need these. The library does not do them, for other reasons.
 func TestHarmlessChangesKeepTheTokensInOrder(t *testing.T) {
+	search.Large.Skip(t)
 	config := Config{Nodes: 3, Clients: 2, MaxFence: 2, MaxTimestamp: 2, Adopting: true, LateRaises: true}
 	states := 10_000 // at least
 	if search.Soaking() {

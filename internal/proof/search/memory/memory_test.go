@@ -104,6 +104,7 @@ func TestANodeVotesAgainAfterEveryFault(t *testing.T) {
 
 // These are rules, and worlds outside of the promise, in which two clients hold the lock.
 func TestEveryKnownMistakeIsFound(t *testing.T) {
+	search.Large.Skip(t)
 	finds := search.Finds(t, Explore)
 	finds("no proof", search.Always, formed(1, Flush), Rules{NoProof: true}, oneHolder)
 	finds("GET before the votes", search.Always, formed(1, Flush), Rules{ProveFirst: true}, oneHolder)
@@ -161,6 +162,7 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 
 // The argument does not need these.
 func TestHarmlessChangesLeaveOneHolder(t *testing.T) {
+	search.Large.Skip(t)
 	holds := search.Holds(t, Explore, nil)
 	holds("lost keeps the incarnation of a copy", search.Large,
 		with(formed(1, Stale|OldMaster), copies), Rules{SameName: true}, 0)

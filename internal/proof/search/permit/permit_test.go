@@ -70,6 +70,7 @@ func TestThereAreNeverTooManyHolders(t *testing.T) {
 
 // These are rules with which there are too many holders.
 func TestEveryKnownMistakeIsFound(t *testing.T) {
+	search.Large.Skip(t)
 	finds := search.Finds(t, Explore)
 	finds("each node counts permits", search.Always, Config{Permits: []int{2, 2, 2}}, Rules{AnySlot: true}, enough)
 	finds("a release does not compare", search.Always, Config{Permits: []int{1, 1}}, Rules{NoCompare: true}, enough)
@@ -100,6 +101,7 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 
 // The argument does not need these. The library does not do them, for other reasons.
 func TestHarmlessChangesMakeNoFurtherHolder(t *testing.T) {
+	search.Large.Skip(t)
 	holds := search.Holds(t, Explore, nil)
 	holds("a message is a vote, if the slot lives as long as the attempt", search.Large,
 		Config{Permits: []int{1, 1, 1}, Waiting: true, LongGrace: true}, Rules{TrustMessage: true}, 0)

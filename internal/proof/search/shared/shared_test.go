@@ -109,6 +109,7 @@ var (
 
 // These are rules that break a claim.
 func TestEveryKnownMistakeIsFound(t *testing.T) {
+	search.Large.Skip(t)
 	finds := search.Finds(t, Explore)
 	finds("an extension does not purge", search.Always, late, Rules{ExtendRead: extendUnpurged}, kept)
 	finds("a release does not purge", search.Always, oneNode, Rules{ReleaseRead: releaseUnpurged}, lingering)
@@ -174,6 +175,7 @@ func TestEveryKnownMistakeIsFound(t *testing.T) {
 
 // Exclusion and tokens do not need these. The library does not do them, for other reasons.
 func TestHarmlessChangesBreakNothing(t *testing.T) {
+	search.Large.Skip(t)
 	intents := Config{Nodes: 3, Clients: 3, TTL: 1, Writing: true, Coordinators: 1}
 	if search.Race || !search.Soaking() {
 		intents.Clients = 2

@@ -91,7 +91,7 @@ func (t *toll) hear(lines <-chan string) {
 func TestEachTaskEndsThoughWorkersAreKilledAndTheStoreRestarts(t *testing.T) {
 	t.Parallel()
 	count, rounds := 300, 3
-	if virtual.Thorough() {
+	if virtual.Soaks() {
 		count, rounds = 10000, 10
 	}
 	c := cluster.Start(t, 3)
