@@ -101,7 +101,7 @@ func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 	said := start(t, 2, "--nodes", strings.Join(urls, ","), "--listen", "127.0.0.1:0", "--redis", "127.0.0.1:0", "--allow-locks")
 	addresses := []string{
 		"127.0.0.1:8700", strings.Trim(strings.TrimPrefix(said[1], "redlock: serving http:"), "/"),
-		`"127.0.0.1", 8700`, "'127.0.0.1', "+portOf(strings.Trim(said[1], "/")),
+		`"127.0.0.1", 8700`, "'127.0.0.1', " + portOf(strings.Trim(said[1], "/")),
 		"6390", portOf(said[0]),
 		"laravel_cache:", "", // which an application takes away, so that other programs share the name
 		`"10s"`, `"1s"`, "'10s'", "'1s'", "blocking_timeout=10", "blocking_timeout=1", "block(10", "block(1",
