@@ -81,9 +81,9 @@ func (r *reader) request() ([]string, error) {
 			}
 			_, err = io.CopyN(io.Discard, r, int64(one))
 		} else {
-			text := make([]byte, one)
-			_, err = io.ReadFull(r, text)
-			args = append(args, string(text))
+			var text string
+			text, err = r.text(one)
+			args = append(args, text)
 			size += one
 		}
 		if err == nil {
@@ -97,6 +97,18 @@ func (r *reader) request() ([]string, error) {
 		return nil, errTooLarge
 	}
 	return args, nil
+}
+
+// text reads so many bytes.
+func (r *reader) text(n int) (string, error) {
+	if n <= r.Size() {
+		text, err := r.Peek(n)
+		_, _ = r.Discard(len(text)) //nolint:errcheck // they are there
+		return string(text), err
+	}
+	text := make([]byte, n)
+	_, err := io.ReadFull(r, text)
+	return string(text), err
 }
 
 // end reads what ends a string.

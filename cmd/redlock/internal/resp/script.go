@@ -80,6 +80,7 @@ func (s *scripts) add(text string) (_ *script, digest string, _ error) {
 	proto, err := lua.Compile(chunk, "user_script")
 	if err == nil {
 		err = checkText(proto)
+		proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no arguments but KEYS and ARGV
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("ERR Error compiling script: %w", err)
