@@ -13,10 +13,12 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/internal/door"
+	"github.com/redquorum/redquorum/internal/journal"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -126,18 +128,62 @@ type Entry struct {
 	ID     string    // the same at each master
 	Kind   string
 	Key    string // of the lock: prefix and name; empty if it is about no lock
-	Holder string // the owner of the lock
-	By     string // the process that wrote it
+	Holder string // the owner of the lock; of a miss, whoever had it instead, if that is known
+	By     string // the process that wrote it; in a history, the owner that it gives its locks
 	Why    string
+
+	// Of a history; each may be missing.
+	Began  time.Time // when the lock was acquired; of a miss, when it was first asked for
+	Since  time.Time // of a miss: when the holder asked for the lock, by its clock
+	Status *int      // the exit status of a command
+	Times  int       // how many misses this tells of; 0 for one
 }
+
+// Kinds of entries in the history of a name.
+const (
+	KindBegan    = journal.Began    // it has the lock; when it ends, another entry with this ID takes its place
+	KindRan      = journal.Ran      // it had the lock and gave it back
+	KindCut      = journal.Cut      // and lost it at the end of its maximum hold
+	KindLost     = journal.Lost     // and lost it
+	KindForced   = journal.Forced   // an operator took it away
+	KindRefused  = journal.Refused  // it was not had: somebody else had it
+	KindNoQuorum = journal.NoQuorum // too few masters answered
+	KindMissed   = journal.Missed   // anything else, such as a wait that was given up
+)
 
 // Log returns the log of all masters that answered, the oldest entry first, and an error if too few
 // did to have all of it. Each master keeps 256 entries, for 90 days.
 func (o *Operator) Log(ctx context.Context) ([]Entry, error) {
-	told, err := o.door.ReadLog(ctx)
+	told, err := o.door.ReadLog(ctx, "")
+	return entriesOf(told), err
+}
+
+// History returns what the masters that answered have noted of a lock, a semaphore or an election,
+// the oldest first, and an error if too few answered to have all of it: the runs and refusals of
+// those who note them ([redlock.WithHistory], `redlock run` and `redlock elect`), and what the log
+// has of it. A run is one entry, at the place of its beginning.
+func (o *Operator) History(ctx context.Context, name string) ([]Entry, error) {
+	if name == "" {
+		return nil, fmt.Errorf("%w: the name is empty", redlock.ErrInvalid)
+	}
+	told, err := o.door.ReadLog(ctx, name)
+	return entriesOf(told), err
+}
+
+func entriesOf(told []journal.Entry) []Entry {
 	entries := make([]Entry, len(told))
 	for i, e := range told {
-		entries[i] = Entry{time.UnixMilli(e.Millis), e.ID, e.Kind, e.Key, e.Holder, e.By, e.Why}
+		entries[i] = Entry{
+			Time: time.UnixMilli(e.Millis), ID: e.ID, Kind: e.Kind, Key: e.Key, Holder: e.Holder, By: e.By, Why: e.Why,
+			Status: e.Status, Times: e.Times, Began: instant(e.BeganMillis), Since: instant(e.SinceMillis),
+		}
 	}
-	return entries, err
+	return entries
+}
+
+func instant(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
 }

@@ -51,7 +51,7 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 		return door.Of(l).WriteLog(ctx, journal.Entry{Kind: journal.Forced})
 	},
 	"log read": func(l *redlock.Locker, ctx context.Context) error {
-		_, err := door.Of(l).ReadLog(ctx)
+		_, err := door.Of(l).ReadLog(ctx, "")
 		return err
 	},
 	"terms read": func(l *redlock.Locker, ctx context.Context) error {

@@ -21,7 +21,7 @@ import (
 // log returns the log, without the process that wrote it.
 func (c *cluster) log(l *redlock.Locker) (lines []string) {
 	c.T.Helper()
-	entries, err := door.Of(l).ReadLog(ctx)
+	entries, err := door.Of(l).ReadLog(ctx, "")
 	require.NoError(c.T, err)
 	for _, e := range entries {
 		assert.WithinDuration(c.T, c.Clock.Wall(), time.UnixMilli(e.Millis), time.Hour)

@@ -33,8 +33,13 @@ func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (
 	if err != nil {
 		return nil, err
 	}
-	lock, _, err := l.tryAcquire(ctx, &c)
-	return lock, err
+	return l.try(ctx, &c)
+}
+
+// try makes the one attempt of a call that does not wait.
+func (l *Locker) try(ctx context.Context, c *call) (*Lock, error) {
+	lock, _, err := l.tryAcquire(ctx, c)
+	return lock, c.missed(err)
 }
 
 // call is one call that asks for a lock. Its options are what the user said.
@@ -54,12 +59,17 @@ type call struct {
 	since  clock.Instant
 	yields bool         // gives way to waiters elsewhere, even if the round is won
 	taken  *atomic.Bool // for one of several waits of a call: one of them took its lock
+	asks   time.Time    // since when, with WithHistory
 }
 
 // newCall returns a call for a mutex, after checking all of its arguments.
 func (l *Locker) newCall(ctx context.Context, name string, opts []LockOption) (call, error) {
 	cfg, err := l.config.lockConfig(ctx, name, opts)
-	return call{lockConfig: cfg, locker: l, kind: mutex{}, name: [1]string{name}}, err
+	c := call{lockConfig: cfg, locker: l, kind: mutex{}, name: [1]string{name}}
+	if c.history {
+		c.asks = l.clock.Wall()
+	}
+	return c, err
 }
 
 // asked returns the name that hooks know the call by.
@@ -69,7 +79,7 @@ func (c *call) asked() string { return cmp.Or(c.first, c.name[0]) }
 func (c *call) newLock() *Lock {
 	l := c.locker
 	lock := &Lock{
-		locker: l, kind: c.kind.fresh(), renews: !c.withoutRenewal, guards: c.guards, fenced: c.fencing, office: c.office, part: c.part,
+		locker: l, kind: c.kind.fresh(), renews: !c.withoutRenewal, guards: c.guards, fenced: c.fencing, office: c.office, noted: c.history, part: c.part,
 		ttl: c.ttl.Truncate(time.Millisecond), timeout: l.config.timeout(c.ttl), heldUntil: schedule.Never,
 		minHold: uint32(ceilMillis(c.minHold).Milliseconds()),
 	}
@@ -262,6 +272,9 @@ func (l *Locker) hold(lock *Lock, c *call) bool {
 	if lock.part {
 		l.counts.parts.Add(1)
 	} else {
+		if lock.noted {
+			lock.noteBegan()
+		}
 		l.events.acquired(lock)
 		if c.waited { // in the same step: the lock may end at any moment
 			l.events.waited(lock, l.clock.Now().Sub(c.since))

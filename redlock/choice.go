@@ -23,8 +23,7 @@ func (l *Locker) TryLockAny(ctx context.Context, names []string, opts ...LockOpt
 	if err != nil {
 		return nil, err
 	}
-	lock, _, err := l.tryAcquire(ctx, &c)
-	return lock, err
+	return l.try(ctx, &c)
 }
 
 // callForAny returns a call for the first of the names that is free.
@@ -55,10 +54,11 @@ func (l *Locker) LockAny(ctx context.Context, names []string, opts ...LockOption
 		lock, _, err := l.tryAcquire(ctx, &c)
 		var failure *QuorumError
 		if !errors.As(err, &failure) || failure.ended != nil {
-			return lock, err
+			return lock, c.missed(err)
 		}
 	}
-	return l.awaitAny(ctx, &c, since)
+	lock, err := l.awaitAny(ctx, &c, since)
+	return lock, c.missed(err)
 }
 
 // awaitAny waits for all names, each with a value of its own. The first wait that is granted a lock

@@ -40,6 +40,7 @@ func (l *Locker) Close() error {
 		l.releaseHeld(ErrClosed)
 		l.undoLost(l.renewals.All())
 		l.awaitGuarded()
+		l.history.send(true)
 		l.life.leave()
 	}
 	<-l.life.idle

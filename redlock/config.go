@@ -44,6 +44,7 @@ type lockConfig struct {
 	owner       string
 	named       bool // by WithOwner
 	office      bool // see door.Office
+	history     bool
 
 	withoutRenewal bool
 	maxHold        time.Duration // 0: no limit

@@ -28,6 +28,7 @@ type Lock struct {
 	guards   bool // a function of Do: see release.go
 	fenced   bool
 	office   bool // see door.Office
+	noted    bool // by WithHistory
 	listed   bool // may be on wait lists; guarded by mu once the lock is held
 	part     bool // one name of a set that waits for the others: no caller has it
 	intent   bool // of a writer: it may keep readers out of the nodes

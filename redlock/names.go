@@ -21,8 +21,7 @@ func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 	if err != nil {
 		return nil, err
 	}
-	lock, _, err := l.tryAcquire(ctx, &c)
-	return lock, err
+	return l.try(ctx, &c)
 }
 
 // LockAll acquires all names as [Locker.TryLockAll] does, and waits for them as [Locker.Lock] does.

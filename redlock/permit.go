@@ -68,8 +68,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (_ *Lock
 	if err != nil {
 		return nil, err
 	}
-	lock, _, err := s.locker.tryAcquire(ctx, &c)
-	return lock, err
+	return s.locker.try(ctx, &c)
 }
 
 // newCall returns a call for a permit, after checking all of its arguments.

@@ -39,8 +39,7 @@ func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) 
 	if err != nil {
 		return nil, err
 	}
-	lock, _, err := l.tryAcquire(ctx, &c)
-	return lock, err
+	return l.try(ctx, &c)
 }
 
 // callToRead returns the call of a reader.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/redquorum/redquorum/internal/door"
@@ -26,7 +25,7 @@ func init() {
 		l := locker.(*Locker)
 		return door.Door{
 			Clock: l.clock, Closing: l.life.closing, KeyPrefix: l.config.keyPrefix, Timeout: l.config.timeout(l.config.lock.ttl), Nodes: l.nodes,
-			WriteTerm: l.writeTerm, ReadTerms: l.readTerms, WriteLog: l.writeLog, ReadLog: l.readLog, Force: l.forceUnlock, Inspect: l.inspect, InspectPermits: l.inspectPermits,
+			WriteTerm: l.writeTerm, ReadTerms: l.readTerms, WriteLog: l.writeLog, ReadLog: l.readLog, Note: l.note, Force: l.forceUnlock, Inspect: l.inspect, InspectPermits: l.inspectPermits,
 			Init: l.initialize, Members: l.clusterMembers, Add: l.addMember, Remove: l.removeMember, SetMaxTTL: l.setMaxTTL,
 			Leases: door.Leases{Life: l.config.lifeOf, Detach: l.detach, Extend: l.extendValue, Release: l.releaseValue},
 		}
@@ -65,9 +64,7 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 		return
 	}
 	holder, _, _ := owner.Of(lock.value)
-	why := strings.TrimPrefix(reason.Error(), ErrLost.Error()+": ")
-	why = strings.Replace(why, fmt.Sprintf(" %q", lock.Name()), "", 1) // the entry has it
-	e := journal.Entry{Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: why}
+	e := journal.Entry{ID: journal.RunID(lock.value), Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: lock.whyLost(reason)}
 	if skipped > 0 {
 		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
 	}
@@ -84,18 +81,34 @@ func (l *Locker) writeLog(ctx context.Context, e journal.Entry) error {
 	return l.log(ctx, e)
 }
 
-func (l *Locker) readLog(ctx context.Context) ([]journal.Entry, error) {
+// readLog reads the log, or what there is about one name.
+func (l *Locker) readLog(ctx context.Context, name string) ([]journal.Entry, error) {
+	request, key := wire.Logged(), ""
+	if name != "" {
+		if _, err := l.config.lockConfig(ctx, name, nil); err != nil {
+			return nil, err
+		}
+		key = l.config.keyPrefix + name
+		request = wire.LoggedOf(key)
+	}
 	if !l.life.enter() {
 		return nil, ErrClosed
 	}
 	defer l.life.leave()
-	replies, _, err := l.askEach(ctx, wire.Logged(), "", l.config.timeout(l.config.lock.ttl))
+	replies, _, err := l.askEach(ctx, request, name, l.config.timeout(l.config.lock.ttl))
 	texts := make([][]string, len(replies))
 	for i, reply := range replies {
 		texts[i] = wire.ReadTexts(reply)
 	}
-	return journal.Merge(texts), err
+	log := journal.Merge(texts)
+	if name != "" {
+		log = journal.About(key, log)
+	}
+	return log, err
 }
+
+// note adds an entry to the history of a name, in the background.
+func (l *Locker) note(name string, e journal.Entry) { l.history.note(l.config.keyPrefix+name, e) }
 
 func forcedEntry(key, holder, why string) journal.Entry {
 	return journal.Entry{Kind: journal.Forced, Key: key, Holder: holder, Why: why}

@@ -125,6 +125,7 @@ func NewFromNodes(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 	l := &Locker{config: cfg, owns: owns, clock: cfg.clock}
 	l.life.init()
+	l.history.locker = l
 	l.members = members.New(members.Config{
 		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Looks: cfg.looks, Clock: cfg.clock,
 		Dial: l.dialer(nodes), Owns: owns,

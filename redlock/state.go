@@ -145,6 +145,9 @@ func (lock *Lock) endLocked(to state, reason error) {
 	}
 	lock.locker.expiry.Remove(lock)
 	lock.locker.renewals.Remove(lock)
+	if lock.noted && !lock.part {
+		lock.noteEnded(to, reason)
+	}
 	switch l := lock.locker; {
 	case lock.part:
 		l.counts.parts.Add(-1)

@@ -8,28 +8,29 @@ import (
 
 // Stats is what a Locker has done and the state of its nodes, at one moment.
 type Stats struct {
-	Held         int           // locks held now
-	OldestHold   time.Duration // of the one that is held for longest, but for elections; 0 without one
-	Acquired     uint64        // locks acquired, including those of Adopt
-	Taken        uint64        // rounds for a lock that a quorum did not grant, those of waiters included
-	NoQuorum     uint64        // rounds for a lock that too few nodes answered
-	NoValidity   uint64        // rounds for a lock that won too late
-	Renewed      uint64        // extensions that won
-	Lost         uint64        // locks that ended without being released
-	Waiting      int           // calls of Lock, RLock, LockAll, LockAny, Do and Acquire that wait now
-	OldestWait   time.Duration // of the one that waits for longest, but for elections; 0 without one
-	Waits        uint64        // how many such calls did not get the lock at once
-	HandedOver   uint64        // votes that our releases gave to waiters, here or elsewhere
-	Woken        uint64        // how often a vote that was handed over woke a waiter of ours
-	Polls        uint64        // how often a waiter asked again without being woken
-	Split        uint64        // rounds that some nodes granted, but a quorum of nodes did not
-	SecondRounds uint64        // rounds that raised masters to a fencing token
-	HooksDropped uint64        // calls of hooks dropped because too many were outstanding
-	Cluster      string        // by whose list of members votes count; empty while none is known
-	Version      int64         // of that list; 0 while none is known
-	Members      int           // masters of which a majority is a quorum; without a cluster, the endpoints
-	Quorum       int           // how many votes make a quorum
-	Nodes        []NodeStats   // in the order of the endpoints; then members that the Locker's list lacks
+	Held           int           // locks held now
+	OldestHold     time.Duration // of the one that is held for longest, but for elections; 0 without one
+	Acquired       uint64        // locks acquired, including those of Adopt
+	Taken          uint64        // rounds for a lock that a quorum did not grant, those of waiters included
+	NoQuorum       uint64        // rounds for a lock that too few nodes answered
+	NoValidity     uint64        // rounds for a lock that won too late
+	Renewed        uint64        // extensions that won
+	Lost           uint64        // locks that ended without being released
+	Waiting        int           // calls of Lock, RLock, LockAll, LockAny, Do and Acquire that wait now
+	OldestWait     time.Duration // of the one that waits for longest, but for elections; 0 without one
+	Waits          uint64        // how many such calls did not get the lock at once
+	HandedOver     uint64        // votes that our releases gave to waiters, here or elsewhere
+	Woken          uint64        // how often a vote that was handed over woke a waiter of ours
+	Polls          uint64        // how often a waiter asked again without being woken
+	Split          uint64        // rounds that some nodes granted, but a quorum of nodes did not
+	SecondRounds   uint64        // rounds that raised masters to a fencing token
+	HooksDropped   uint64        // calls of hooks dropped because too many were outstanding
+	HistoryDropped uint64        // notes of WithHistory that were dropped, or that no quorum of nodes took
+	Cluster        string        // by whose list of members votes count; empty while none is known
+	Version        int64         // of that list; 0 while none is known
+	Members        int           // masters of which a majority is a quorum; without a cluster, the endpoints
+	Quorum         int           // how many votes make a quorum
+	Nodes          []NodeStats   // in the order of the endpoints; then members that the Locker's list lacks
 }
 
 // NodeStats is the state of a node, and whether its vote counts.
@@ -77,6 +78,7 @@ func (l *Locker) Stats() Stats {
 	for i := range l.nodes() {
 		s.Nodes = append(s.Nodes, l.nodeStats(i))
 	}
+	s.HistoryDropped = l.history.Dropped()
 	if l.events != nil {
 		s.HooksDropped = l.events.dropped.Load()
 	}

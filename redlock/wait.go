@@ -71,7 +71,8 @@ func (l *Locker) acquire(ctx context.Context, c *call) (*Lock, error) {
 		return nil, ErrClosed
 	}
 	defer l.life.leave()
-	return lockOf(l.waiters.Acquire(ctx, c))
+	lock, err := lockOf(l.waiters.Acquire(ctx, c))
+	return lock, c.missed(err)
 }
 
 // call implements wait.Call.

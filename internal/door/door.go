@@ -64,8 +64,11 @@ type Door struct {
 	WriteLog func(ctx context.Context, e journal.Entry) error
 
 	// ReadLog returns the entries of all masters that answered, the oldest first, and an error if
-	// too few did to have all of them.
-	ReadLog func(ctx context.Context) ([]journal.Entry, error)
+	// too few did to have all of them. With a name, it returns those about it, and its history.
+	ReadLog func(ctx context.Context, name string) ([]journal.Entry, error)
+
+	// Note adds an entry to the history of a name, in the background, as redlock.WithHistory does.
+	Note func(name string, e journal.Entry)
 
 	// Force takes a lock away from its holder, with a reason for the log. If values are given, it
 	// takes away none but these, of which masters have told, and returns [journal.ErrChanged] if a

@@ -43,6 +43,7 @@ var beside = []string{
 	"redquorum:fence:a", "redquorum:wait:a", "redquorum:waits:a", "redquorum:adopt:a:mine", "redquorum:adopt:a:other",
 	"redquorum:others:a", "redquorum:terms:a", "redquorum:readers:a", "redquorum:intent:a", "redquorum:permits:a",
 	"redquorum:permit:wait:a", "redquorum:fence:a#1", "redquorum:adopt:a#1:mine", "redquorum:adopt:a#1:other", LogKey,
+	LogKey + ":a", LogKey + ":#names",
 }
 
 // besideOf returns those that a script names.
@@ -50,7 +51,7 @@ func besideOf(source []string) (keys []string) {
 	text := code(source...)
 	for _, key := range beside {
 		kind := strings.SplitAfter(key, ":")[1] // the last is that of the key of a script
-		if source[0] == "forget" || key == LogKey || strings.Contains(text, "'redquorum:"+kind) {
+		if source[0] == "forget" || strings.HasPrefix(key, LogKey) || strings.Contains(text, "'redquorum:"+kind) {
 			keys = append(keys, key)
 		}
 	}
@@ -84,6 +85,8 @@ func (c scriptCase) on() (keys []string, lock string) {
 		return []string{"a"}, "a#1"
 	case c.source[0] == "forget":
 		return []string{"redquorum:adopt:a:mine"}, "a"
+	case c.name == "log of a name":
+		return []string{LogKey + ":a", LogKey + ":#names", "a"}, "a"
 	case strings.HasPrefix(c.source[0], "log"):
 		return []string{LogKey}, "a"
 	}
@@ -127,6 +130,7 @@ func mutexCases() []scriptCase {
 		{"verify many", "mine", []any{"mine"}, []string{"verify_batch"}, "mine", "[1]"},
 		{"forget", "mine", nil, []string{"forget"}, "mine", ""},
 		{"log", "mine", []any{"entry", 256, 600000}, []string{"log"}, "mine", "1"},
+		{"log of a name", "mine", []any{"entry", 64, 600000, LogKey + ":a", missed, 256}, []string{"log"}, "mine", "1"},
 		{"logged", "mine", []any{256}, []string{"logged"}, "mine", "["},
 	}
 }

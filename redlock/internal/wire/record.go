@@ -50,8 +50,16 @@ func ReadRecorded(reply any) (answer ledger.Answer, ok bool) {
 	return answer, true
 }
 
-// LogKey is where a node keeps its part of the log (package journal).
+// LogKey is where a node keeps its part of the log (package journal). The history of a name is in
+// two keys that begin like it: runs, and misses.
 const LogKey = Reserved + "log"
+
+// missed ends the key of the misses of a name, and names that of the index of a key prefix. A lock
+// whose name ends so shares the key, and its bounds: entries tell whose they are.
+const (
+	missed = "#missed"
+	names  = "#names"
+)
 
 // Log returns a request that adds an entry to the log.
 func Log(e *journal.Entry) pipeline.Request {
@@ -61,9 +69,34 @@ func Log(e *journal.Entry) pipeline.Request {
 	}
 }
 
+// LogOf returns a request that adds an entry to the history of its key, which has that prefix.
+func LogOf(e *journal.Entry, prefix string) pipeline.Request {
+	key := LogKey + ":" + e.Key
+	if !e.Run() {
+		key += missed
+	}
+	keys := []string{key, LogKey + ":" + prefix + names}
+	if e.AskHolder {
+		keys = append(keys, e.Key)
+	}
+	return pipeline.Request{
+		Script: logScript,
+		Words:  pipeline.On(keys, e.Encode(), journal.KeptOfName, journal.HistoryLife.Milliseconds(), LogKey+":"+e.Key, missed, journal.MostNames),
+		Key:    key, Accept: isInteger,
+	}
+}
+
 // Logged returns a request for the entries that a node has. [ReadTexts] reads the answer.
-func Logged() pipeline.Request {
-	return pipeline.Request{Script: loggedScript, Words: pipeline.On([]string{LogKey}, journal.Kept), Key: LogKey, Accept: isArray}
+func Logged() pipeline.Request { return logged(LogKey) }
+
+// LoggedOf returns a request for the history of a key, and for the log, which may tell of it.
+func LoggedOf(key string) pipeline.Request {
+	key = LogKey + ":" + key
+	return logged(key, key+missed, LogKey)
+}
+
+func logged(keys ...string) pipeline.Request {
+	return pipeline.Request{Script: loggedScript, Words: pipeline.On(keys, journal.Kept), Key: keys[0], Accept: isArray}
 }
 
 // ReadTexts reads a list of texts. What is no text is empty.
