@@ -104,10 +104,13 @@ func (h *Handler) apiInspect(w http.ResponseWriter, r *http.Request) {
 		guard.Error(w, http.StatusServiceUnavailable, err)
 	case e == nil:
 		guard.Error(w, http.StatusServiceUnavailable, survey.ErrTooFew)
-	case e.Verdict == "unknown":
-		h.writeInspection(w, http.StatusServiceUnavailable, e.Inspection)
 	default:
-		h.writeInspection(w, http.StatusOK, e.Inspection)
+		in, status := *e.Inspection, http.StatusOK
+		in.AddHistory(s.histories[name].Events)
+		if e.Verdict == "unknown" {
+			status = http.StatusServiceUnavailable
+		}
+		h.writeInspection(w, status, &in)
 	}
 }
 
@@ -131,8 +134,12 @@ func (h *Handler) apiMembers(w http.ResponseWriter, r *http.Request) {
 	guard.WriteJSON(w, http.StatusOK, s.members)
 }
 
-// apiLog is `redlock log --json`, with all entries.
+// apiLog is `redlock log --json`, with all entries; with a name, `redlock log NAME --json`.
 func (h *Handler) apiLog(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Has("name") {
+		h.apiHistory(w, r)
+		return
+	}
 	s, _ := h.watch.get(r.Context(), events) //nolint:errcheck // only names have errors
 	if s.due(events) == 0 {
 		guard.Error(w, http.StatusServiceUnavailable, survey.ErrTooFew)
@@ -203,6 +210,24 @@ func (h *Handler) apiSettle(what string) http.HandlerFunc {
 			return
 		}
 		guard.WriteJSON(w, http.StatusOK, map[string]string{"queue": q.Get("name"), "id": q.Get("id"), "done": what})
+	}
+}
+
+func (h *Handler) apiHistory(w http.ResponseWriter, r *http.Request) {
+	shown, err := h.subjects(views["lock"], r.URL.Query())
+	if err != nil {
+		guard.Error(w, http.StatusBadRequest, err)
+		return
+	}
+	name := r.URL.Query().Get("name")
+	s, err := h.watch.get(r.Context(), shown[1:]...)
+	switch told, is := s.histories[name]; {
+	case err != nil:
+		guard.Error(w, http.StatusServiceUnavailable, err)
+	case !is:
+		guard.Error(w, http.StatusServiceUnavailable, survey.ErrTooFew)
+	default:
+		guard.WriteJSON(w, statusOf(told.err), told.Events)
 	}
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -69,6 +70,14 @@ func (m *masters) members(ctx context.Context) (survey.Members, error) {
 
 func (m *masters) log(ctx context.Context) (survey.Events, error) {
 	entries, err := m.operator.Log(ctx)
+	return survey.EventsOf(entries, err), err
+}
+
+func (m *masters) history(ctx context.Context, name string) (survey.Events, error) {
+	entries, err := m.operator.History(ctx, name)
+	if errors.Is(err, redlock.ErrInvalid) { // no lock can have that name, as the page says
+		err = nil
+	}
 	return survey.EventsOf(entries, err), err
 }
 

@@ -53,7 +53,7 @@ func init() { // not a literal: the pages link to one another
 	for _, v := range []*view{
 		{"masters", "Masters", nil, false, (*Handler).fillMasters},
 		{"locks", "Locks", []subject{locks}, false, (*Handler).fillLocks},
-		{"lock", "Lock", []subject{events}, false, (*Handler).fillLock},
+		{"lock", "Lock", nil, false, (*Handler).fillLock},
 		{"members", "Members", []subject{membership, events}, false, (*Handler).fillMembers},
 		{"elections", "Elections", []subject{locks}, false, (*Handler).fillElections},
 		{"log", "Log", []subject{events}, false, (*Handler).fillLog},
@@ -84,7 +84,7 @@ func (h *Handler) subjects(v *view, q url.Values) ([]subject, error) {
 	if name == "" || len(name) > longestName {
 		return nil, fmt.Errorf("%w: the name of a lock has 1 to %d bytes", errBadRequest, longestName)
 	}
-	return append(slices.Clone(v.shows), lockOf(name)), nil
+	return []subject{lockOf(name), historyOf(name)}, nil
 }
 
 // refusal is the status for what nobody can ask.
@@ -425,10 +425,10 @@ func (h *Handler) fillLock(s *snapshot, q url.Values, p *page) {
 		}
 		content.Nodes = append(content.Nodes, lockNode{n, says})
 	}
-	for _, row := range logRows(s.events.Events) {
-		if row.Key == h.settings.keyPrefix+name {
-			content.Log = append(content.Log, row)
-		}
+	history := s.histories[name]
+	content.Log = logRows(history.Events.Events)
+	if history.err != nil {
+		p.Notes = append(p.Notes, "Entries of the history may be missing: "+prose.Readable(history.err.Error()))
 	}
 	if p.Force && e.NoLock == "" && (e.Kind != survey.KindSemaphore || e.Verdict != "free") {
 		content.Action, content.Target = "force?"+url.Values{"name": {name}}.Encode(), "what masters have of it, as nobody is known to hold it."

@@ -28,7 +28,8 @@ const (
 	// patience bounds the wait for an answer of the masters. What is known is shown then.
 	patience = 5 * time.Second
 
-	// mostNames is how many names are asked about by themselves per interval.
+	// mostNames is how many names are asked about by themselves per interval; a lock and its history
+	// are two.
 	mostNames = 200
 
 	// listingRate is what listings of locks may cost each master: commands per second, on average.
@@ -47,6 +48,8 @@ var (
 
 func lockOf(name string) subject { return subject{"lock", name} }
 
+func historyOf(name string) subject { return subject{"log", name} }
+
 // source is the masters.
 type source interface {
 	stats() redlock.Stats
@@ -55,6 +58,7 @@ type source interface {
 	inspect(ctx context.Context, names []string, maySemaphore func(string) bool) ([]survey.Inspection, error)
 	members(ctx context.Context) (survey.Members, error)
 	log(ctx context.Context) (survey.Events, error)
+	history(ctx context.Context, name string) (survey.Events, error)
 	force(ctx context.Context, name, digest, reason string) (survey.Release, error)
 	close()
 }
@@ -76,16 +80,28 @@ type snapshot struct {
 	membersErr error
 	events     survey.Events
 	eventsErr  error
+	histories  map[string]history
 
 	queues map[string]*queueEntry // what their stores told
 
 	told map[subject]clock.Instant // when they were asked for; absent: never; of names, see entry
 }
 
+// history is what is noted of one name.
+type history struct {
+	survey.Events
+
+	err  error
+	seen clock.Instant // when it was asked for
+}
+
 // due returns when a subject may be asked for again.
 func (s *snapshot) due(of subject) clock.Instant {
 	at, is := s.told[of]
-	if e := s.named[of.name]; of.name != "" && e != nil {
+	if told, known := s.histories[of.name]; known && of == historyOf(of.name) {
+		at, is = told.seen, true
+	}
+	if e := s.named[of.name]; e != nil && of == lockOf(of.name) {
 		at, is = e.seen, true
 	}
 	switch {
@@ -230,7 +246,7 @@ func (w *watch) isOnItsWay(of subject) bool {
 }
 
 // take returns what is wanted and due. From then on it is wanted no more.
-func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string) {
+func (w *watch) take(now clock.Instant) (topics map[subject]bool, names, histories []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if since := now.Sub(w.began); since >= interval {
@@ -252,19 +268,23 @@ func (w *watch) take(now clock.Instant) (topics map[subject]bool, names []string
 			topics[one] = true
 			continue
 		}
-		names = append(names, one.name)
+		if one == historyOf(one.name) {
+			histories = append(histories, one.name)
+		} else {
+			names = append(names, one.name)
+		}
 		w.names--
-		purse, cost := w.now.cost(one.name)
+		purse, cost := w.now.cost(one)
 		w.spent[purse] += cost
 	}
-	return topics, names
+	return topics, names, histories
 }
 
-// cost returns in names what it costs to ask about a name, as far as that is known, and which of
+// cost returns in names what it costs to ask about one, as far as that is known, and which of
 // two purses pays: one is for semaphores alone, or a page of large ones would keep everybody from
 // looking at other locks.
-func (s *snapshot) cost(name string) (purse, cost int) {
-	if e := s.named[name]; e != nil && len(e.Permits) > 0 {
+func (s *snapshot) cost(of subject) (purse, cost int) {
+	if e := s.named[of.name]; of == lockOf(of.name) && e != nil && len(e.Permits) > 0 {
 		return 1, 1 + weight(e.Inspection)
 	}
 	return 0, 1
@@ -275,7 +295,7 @@ func (w *watch) spentFor(of subject) int {
 	if of.name == "" {
 		return 0
 	}
-	purse, _ := w.now.cost(of.name)
+	purse, _ := w.now.cost(of)
 	return w.spent[purse]
 }
 
@@ -295,7 +315,7 @@ func (w *watch) owe(told []survey.Inspection, known map[string]*entry) {
 // look has the masters asked for what is wanted and due.
 func (w *watch) look(start func(ask func(context.Context) (take func()))) {
 	now := w.clock.Now()
-	topics, names := w.take(now)
+	topics, names, histories := w.take(now)
 	if topics[locks] {
 		delete(topics, locks)
 		w.listing = true
@@ -312,14 +332,14 @@ func (w *watch) look(start func(ask func(context.Context) (take func()))) {
 		w.counting = true
 		start(func(ctx context.Context) func() { return w.count(ctx, stores, now) })
 	}
-	if len(topics)+len(names) > 0 {
+	if len(topics)+len(names)+len(histories) > 0 {
 		w.looking = true
-		start(func(ctx context.Context) func() { return w.ask(ctx, topics, names, now) })
+		start(func(ctx context.Context) func() { return w.ask(ctx, topics, names, histories, now) })
 	}
 }
 
 // ask asks for all but the list, at once: a master that is slow costs one answer and not several.
-func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string, now clock.Instant) (take func()) {
+func (w *watch) ask(ctx context.Context, topics map[subject]bool, names, histories []string, now clock.Instant) (take func()) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var asked sync.WaitGroup
@@ -336,6 +356,13 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string
 	}
 	if topics[events] {
 		asked.Go(func() { log, logErr = w.source.log(ctx) })
+	}
+	noted := make([]history, len(histories))
+	for i, name := range histories {
+		asked.Go(func() {
+			events, err := w.source.history(ctx, name)
+			noted[i] = history{events, err, now}
+		})
 	}
 	known := w.latest().named
 	if len(names) > 0 {
@@ -364,6 +391,7 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string
 		if topics[events] && !w.isReleased(events, now) {
 			s.events, s.eventsErr = log, logErr
 		}
+		w.note(s, histories, noted, now)
 		if namesErr != nil {
 			s.listErr = namesErr
 		}
@@ -372,6 +400,20 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names []string
 			w.refresh(s, names, told, now)
 		}
 		w.publish(s)
+	}
+}
+
+// note takes the histories of names. Those that nobody asks for any more are forgotten.
+func (w *watch) note(s *snapshot, names []string, noted []history, now clock.Instant) {
+	s.histories = maps.Clone(s.histories)
+	if s.histories == nil {
+		s.histories = map[string]history{}
+	}
+	maps.DeleteFunc(s.histories, func(_ string, h history) bool { return now.Sub(h.seen) > fresh })
+	for i, name := range names {
+		if !w.isReleased(historyOf(name), now) {
+			s.histories[name] = noted[i]
+		}
 	}
 }
 
@@ -411,10 +453,12 @@ func (w *watch) publish(s *snapshot) {
 func (w *watch) forget(name string) {
 	now := w.clock.Now()
 	maps.DeleteFunc(w.released, func(_ subject, at clock.Instant) bool { return now.Sub(at) > 2*listBound })
-	w.released[lockOf(name)], w.released[events] = now, now
+	w.released[lockOf(name)], w.released[historyOf(name)], w.released[events] = now, now, now
 	s := w.newer()
 	s.named = maps.Clone(s.named)
 	delete(s.named, name)
+	s.histories = maps.Clone(s.histories)
+	delete(s.histories, name)
 	delete(s.told, events)
 	w.publish(s)
 }

@@ -30,6 +30,8 @@ type Inspection struct {
 	Term       int64     `json:"term"`        // of the holder, if it leads; otherwise 0
 	NewestTerm int64     `json:"newest_term"` // on record, of an election; otherwise 0
 
+	History []Event `json:"history,omitempty"` // the newest of it, the oldest first; not in a list
+
 	Terms    []Term `json:"-"` // the newest on record, the newest first
 	Shared   bool   `json:"-"` // readers hold it
 	Released bool   `json:"-"` // what is told was before that

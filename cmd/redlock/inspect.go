@@ -27,7 +27,8 @@ the lock is being acquired or released, or masters were away). It changes no loc
 master vote.
 
 Of a shared lock it tells all readers, of a semaphore who has which permit, of an election who leads
-in which term, and of all of them who waits.
+in which term, and of all of them who waits. What the masters have noted of the name comes last, the newest five entries
+(redlock log NAME has all of them).
 
 With --json, value and owner are those of the majority; of a semaphore, look at permits. since is
 when the lock was asked for (empty: unknown), and waited says that it may have waited since then.
@@ -47,15 +48,17 @@ for a wrong command line.`,
 				return err
 			}
 			defer operator.Close() //nolint:errcheck // it holds no locks
-			told, err := operator.Ask(cmd.Context(), args[0])
-			if len(told.Status.Nodes) == 0 {
+			answers, err := operator.Ask(cmd.Context(), args[0])
+			if len(answers.Status.Nodes) == 0 {
 				return withStatus(err)
 			}
-			i := survey.InspectionOf(&told)
-			if misnamed := cli.Misnamed(nodes.KeyPrefix+args[0], &told.Status); err != nil && misnamed != nil {
+			i := survey.InspectionOf(&answers)
+			if misnamed := cli.Misnamed(nodes.KeyPrefix+args[0], &answers.Status); err != nil && misnamed != nil {
 				// The masters have answered, and the output says what.
 				i.NoLock, err = misnamed.Error(), cli.StatusError{Status: cli.ExitMisnamed}
 			}
+			history, _ := operator.History(cmd.Context(), args[0]) //nolint:errcheck // the masters that answered are enough
+			i.AddHistory(survey.EventsOf(history, nil))
 			return errors.Join(withStatus(err), output.Write(cmd, i, func(terminal.Look) []string { return tables.Inspection(&i) }))
 		},
 	}
@@ -87,6 +90,7 @@ var ownKeys = []struct{ begins, what string }{
 	{"redquorum:permits:", "the number of permits of the semaphore NAME"},
 	{"redquorum:permit:wait:", "the wait list of the semaphore NAME"},
 	{"redquorum:terms:", "the newest terms of the election NAME"},
+	{"redquorum:log:", "the history of names: see redlock log NAME"},
 	{"redquorum:log", "the log of the masters: see redlock log"},
 	{"redquorum:doctor:", "what redlock doctor wrote to try the master; it expires soon"},
 }

@@ -34,6 +34,8 @@ type Job struct {
 type Result struct {
 	Status int       // the exit status
 	Lost   bool      // the command was told to end because the lock was lost or about to be
+	Cut    bool      // it is lost because of --max-hold
+	Why    string    // it was lost
 	Asked  os.Signal // to end: SIGINT, SIGTERM or SIGQUIT, which was passed on to it; or nil
 }
 
@@ -50,7 +52,7 @@ func (j *Job) Run(lock Lock) (Result, error) {
 		causes: j.Causes,
 	}
 	status := s.supervise()
-	return Result{Status: status, Lost: s.lost, Asked: s.asked}, nil
+	return Result{Status: status, Lost: s.lost, Cut: s.cut, Why: s.reason, Asked: s.asked}, nil
 }
 
 func notExecutable(argv []string, err error) error {

@@ -63,7 +63,11 @@ type supervisor struct {
 	asked os.Signal     // the last signal that asked the command to end
 	lost  bool          // the command was told to end because of the lock; there is no way back
 	dead  bool          // SIGKILL was sent for the same reason
-	rest  *rest         // what the command left running; nil while the command itself runs
+	cut   bool          // it is lost because of --max-hold
+
+	reason string // why it is lost
+
+	rest *rest // what the command left running; nil while the command itself runs
 }
 
 const (
@@ -156,7 +160,9 @@ func (s *supervisor) lose(sig syscall.Signal, left time.Duration) {
 	if sig != syscall.SIGKILL {
 		s.job.wake() // a stopped process cannot end itself
 	}
-	s.messages.Warn("lost", "lock %q %s; %s gets %s%s", s.messages.Name, s.why(left), s.target(), s.signalText(sig, left), s.because())
+	why, because := s.why(left), s.because()
+	s.reason = why + because
+	s.messages.Warn("lost", "lock %q %s; %s gets %s%s", s.messages.Name, why, s.target(), s.signalText(sig, left), because)
 }
 
 func (s *supervisor) target() string {
@@ -170,6 +176,7 @@ func (s *supervisor) why(left time.Duration) string {
 	err := s.lock.Err()
 	switch held := s.holdEnds != 0 && s.clock.Now().Add(left+s.grace.margin) >= s.holdEnds; {
 	case held && left > 0:
+		s.cut = true
 		return fmt.Sprintf("ends in %v, after --max-hold", left.Round(time.Millisecond))
 	case err == nil:
 		return fmt.Sprintf("ends in %v and could not be renewed", left.Round(time.Millisecond))
@@ -212,7 +219,9 @@ func (s *supervisor) leaves(status int) bool {
 func (s *supervisor) over(status int) int {
 	if left := s.lock.Remaining(); !s.lost && left <= 0 {
 		s.lost = true
-		s.messages.Warn("lost", "lock %q %s, before the command had ended%s", s.messages.Name, s.why(left), s.because())
+		why, because := s.why(left), s.because()
+		s.reason = why + because
+		s.messages.Warn("lost", "lock %q %s, before the command had ended%s", s.messages.Name, why, because)
 	}
 	if !s.lost {
 		return status

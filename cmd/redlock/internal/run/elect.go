@@ -108,7 +108,9 @@ func (c *candidate) run(ctx context.Context) (err error) {
 	ctx, c.end = context.WithCancelCause(ctx)
 	defer c.end(nil)
 	c.listen()
-	err = c.campaign(ctx)
+	if err = c.campaign(ctx); err != nil && c.acquired.Load() == nil {
+		c.noteMiss(cmp.Or(context.Cause(ctx), err))
+	}
 	c.mute()
 	var ended interrupted
 	var status cli.StatusError
@@ -158,8 +160,14 @@ func (c *candidate) lead(ctx context.Context, term int64) error {
 		c.notified = true
 		job.Notify(c.signals, job.RunningSignals) // before the command could miss one
 	}
-	command := c.job(c.value(ctx, term), job.NameVariable+"="+c.name, job.FenceVariable+"="+strconv.FormatInt(term, 10))
+	value := c.value(ctx, term)
+	command := c.job(value, job.NameVariable+"="+c.name, job.FenceVariable+"="+strconv.FormatInt(term, 10))
+	ended := c.noteBegan(value)
 	result, err := command.Run(newLeadership(ctx, c.election))
+	if err != nil {
+		result.Status = cli.ExitStatus(err)
+	}
+	ended(result)
 	switch {
 	case err != nil:
 		return c.messages.End("not-run", err)

@@ -106,6 +106,7 @@ type runner struct {
 	path     string // of the command
 	argv     []string
 	masters  []string // variables that tell the command of them
+	began    time.Time
 	outer    outer
 }
 
@@ -135,7 +136,7 @@ func (f *flags) begin(cmd *cobra.Command, argv []string, do func(context.Context
 	}
 	return do(cmd.Context(), &runner{
 		flags: f, locker: locker, clock: clock.System(), signals: signals, messages: messages, path: path, argv: argv,
-		masters: found, outer: outerLocks(),
+		masters: found, outer: outerLocks(), began: clock.System().Wall(),
 	})
 }
 

@@ -46,18 +46,23 @@ func (h *holder) run(ctx context.Context) (err error) {
 	if h.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(h.flags.maxHold)
 	}
+	ended := h.noteBegan(lock.Value())
 	result, err := h.under(ctx, lock, &command)
 	if err != nil {
 		h.giveUp(lock)
+		ended(job.Result{Status: cli.ExitStatus(err)})
 		return h.messages.End("not-run", err)
 	}
 	if h.lost = result.Lost; h.lost {
 		_ = lock.Unlock(context.Background()) //nolint:errcheck // it is no longer held, or about to end: we said so
 	} else {
-		h.release(lock)
+		if why := h.release(lock); h.lost {
+			result.Lost, result.Why = true, why
+		}
 		h.awaitVotes(acquired)
 		h.sayDegraded(true)
 	}
+	ended(result)
 	switch {
 	case h.lost:
 		return cli.StatusError{Status: cli.ExitLost}
@@ -84,7 +89,8 @@ func (h *holder) under(ctx context.Context, lock *redlock.Lock, command *job.Job
 // release gives the lock back. The command has ended, so its status stands, unless the masters say
 // that the lock was somebody else's before: then the command may not have been alone. Nobody can
 // tell since when, but the last renewal found the lock ours, at most a TTL before its validity.
-func (h *holder) release(lock *redlock.Lock) {
+// It returns why the lock was lost; empty if it was not.
+func (h *holder) release(lock *redlock.Lock) (lost string) {
 	since := h.until(lock).Add(-h.ttl)
 	err := lock.Unlock(context.Background()) // within the node timeout
 	h.unreleased = err != nil
@@ -94,10 +100,12 @@ func (h *holder) release(lock *redlock.Lock) {
 		h.lost = true
 		h.messages.Warn("lost", "lock %q was no longer ours when it was released, at some moment after %s: %s",
 			h.name, since.Format(untilLayout), cli.WithoutPrefix(err))
+		return cli.WithoutPrefix(err)
 	default:
 		h.messages.Warn("not-released", "lock %q may stay for up to %v: %s",
 			h.name, h.flags.stays(), cli.WithoutPrefix(err))
 	}
+	return ""
 }
 
 // giveUp gives back a lock under which nothing ran: its minimum hold would keep everybody from work
@@ -156,6 +164,9 @@ func (h *holder) until(lock *redlock.Lock) time.Time { return h.clock.Wall().Add
 func (h *holder) notAcquired(ctx context.Context, err error) error {
 	if mayBeMisnamed(err) {
 		err = cmp.Or(h.misnamed(ctx), err)
+	}
+	if !errors.Is(err, redlock.ErrTaken) {
+		h.noteMiss(err)
 	}
 	var ended interrupted
 	var itself *nestedError

@@ -90,6 +90,7 @@ func (h *holder) tenant(ctx context.Context) tenant {
 // that is too old is a failure whatever the flags say of conflicts: something hangs.
 func (h *holder) taken(ctx context.Context) error {
 	t := h.tenant(ctx)
+	h.noteRefused(t)
 	about := t.holder(h.clock.Wall())
 	text := fmt.Sprintf("lock %q is taken", h.name)
 	switch {

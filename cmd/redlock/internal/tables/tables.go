@@ -48,9 +48,13 @@ func Listing(l *survey.Listing, look terminal.Look) (lines []string) {
 	return lines
 }
 
-// Inspection has a line per master, reader and permit, and the verdict.
+// Inspection has a line per master, reader and permit, the verdict, and the newest of the history.
 func Inspection(i *survey.Inspection) (lines []string) {
-	return append(Holders(i, terminal.Unlimited), strings.Split(i.Sentences(), "\n")...)
+	lines = append(Holders(i, terminal.Unlimited), strings.Split(i.Sentences(), "\n")...)
+	if len(i.History) > 0 {
+		lines = append(append(lines, ""), History(&survey.Events{Events: i.History})...)
+	}
+	return lines
 }
 
 // Holders has a line per master, reader and permit. Names are cut where it would be wider.
@@ -121,13 +125,33 @@ func Events(told *survey.Events) []string {
 	case len(told.Events) == 0:
 		return []string{"No entries were found."}
 	}
+	table := events(told.Events)
+	return table.Lines(terminal.Unlimited)
+}
+
+// History is Events of one name, whose entries need not tell it.
+func History(told *survey.Events) []string {
+	switch {
+	case len(told.Events) == 0 && told.Complete:
+		return []string{"Nothing is noted of this name."}
+	case len(told.Events) == 0:
+		return []string{"No entries were found."}
+	}
+	table := events(told.Events)
+	table.Drop(lockColumn)
+	return table.Lines(terminal.Unlimited)
+}
+
+const lockColumn = 2 // of events
+
+func events(told []survey.Event) terminal.Table {
 	table := terminal.Table{Heading: []string{"TIME", "WHAT", "LOCK", "HOLDER", "BY", "WHY"}}
-	for _, e := range told.Events {
-		row := []string{time.UnixMilli(e.Millis).UTC().Format(time.RFC3339)}
-		for _, text := range []string{e.Kind, e.Key, e.Holder, e.By, e.Why} {
+	for _, e := range told {
+		row := []string{time.UnixMilli(e.At()).UTC().Format(time.RFC3339)}
+		for _, text := range []string{e.Kind, e.Key, e.Holder, e.By, e.Says()} {
 			row = append(row, cmp.Or(prose.Printable(text), "-"))
 		}
 		table.Rows = append(table.Rows, row)
 	}
-	return table.Lines(terminal.Unlimited)
+	return table
 }

@@ -1,0 +1,74 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
+	"github.com/redquorum/redquorum/internal/door"
+	"github.com/redquorum/redquorum/internal/journal"
+	"github.com/redquorum/redquorum/internal/owner"
+	"github.com/redquorum/redquorum/redlock"
+)
+
+// What becomes of a run is noted at the masters (redlock log NAME), by the library and in its
+// background. The notes are not those of WithHistory: a run knows of the command and its end.
+
+// noteBegan notes that the command runs under a lock with that value, and returns how to note the
+// end.
+func (r *runner) noteBegan(value string) (ended func(result job.Result)) {
+	holder, _, _ := owner.Of(value)
+	run := journal.Entry{ID: journal.RunID(value), Kind: journal.Began, Holder: holder, BeganMillis: r.clock.Wall().UnixMilli()}
+	r.note(run)
+	return func(result job.Result) {
+		end := run
+		switch {
+		case result.Cut:
+			end.Kind, end.Why = journal.Cut, result.Why
+		case result.Lost:
+			end.Kind, end.Why = journal.Lost, result.Why
+		default:
+			end.Kind, end.Status = journal.Ran, &result.Status
+		}
+		r.note(end)
+	}
+}
+
+// noteMiss notes why the command did not run.
+func (r *runner) noteMiss(err error) {
+	e := journal.Entry{Kind: journal.Missed}
+	if errors.Is(err, redlock.ErrNoQuorum) {
+		e.Kind = journal.NoQuorum
+	}
+	e.Why = strings.ReplaceAll(cli.Explain(err, r.locker.Stats().Nodes...), "\n  ", "; ")
+	r.noteMissed(e)
+}
+
+func (r *runner) noteMissed(e journal.Entry) {
+	e.BeganMillis = r.began.UnixMilli()
+	r.note(e)
+}
+
+func (r *runner) note(e journal.Entry) { door.Of(r.locker).Note(r.name, e) }
+
+// noteRefused notes who had the lock instead.
+func (h *holder) noteRefused(t tenant) {
+	e := journal.Entry{Kind: journal.Refused, Holder: t.owner}
+	if !t.since.Time.IsZero() {
+		e.SinceMillis = t.since.Time.UnixMilli()
+	}
+	var why []string
+	if t.readers {
+		why = append(why, "by readers")
+	}
+	if h.flags.permits > 0 {
+		why = append(why, fmt.Sprintf("all %d permits are taken", h.flags.permits))
+	}
+	if h.flags.noWait {
+		why = append(why, "skipped")
+	}
+	e.Why = strings.Join(why, "; ")
+	h.noteMissed(e)
+}
