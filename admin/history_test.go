@@ -104,7 +104,6 @@ func (c *cluster) process(l *redlock.Locker, name string) (by string) {
 	return by
 }
 
-// While no master answers, notes stay with the Locker.
 func TestTheHistoryTellsWhichMastersDidNotAnswer(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Renewing(noting("me")...)
@@ -125,6 +124,28 @@ func TestTheHistoryTellsWhichMastersDidNotAnswer(t *testing.T) {
 		assert.Contains(t, lines[0], "redis://node2:6379: ")
 		assert.Contains(t, strings.Join(lines, "\n"), "times)", "one a minute, which counts the others")
 		assert.LessOrEqual(t, len(lines), 3)
+	})
+}
+
+// While all masters are down, notes stay with the Locker.
+func TestTheHistoryTellsOfAnOutageOfAllMasters(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Renewing(noting("me")...)
+		for _, server := range c.Servers {
+			server.Stop()
+		}
+		time.Sleep(time.Minute)
+		_, err := l.TryLock(ctx, "job")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(time.Minute)
+		for _, server := range c.Servers {
+			server.Continue()
+		}
+		time.Sleep(time.Minute)
+		lines := c.history(l, "job")
+		require.Len(t, lines, 1)
+		assert.Contains(t, lines[0], "no-quorum by me")
+		assert.Zero(t, l.Stats().HistoryDropped)
 	})
 }
 

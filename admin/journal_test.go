@@ -128,7 +128,9 @@ func TestTheLogIsBounded(t *testing.T) {
 		assert.False(t, slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "lost") }), "the oldest went")
 		size := 0
 		for i := range c.Servers {
-			for _, entry := range c.Do(i, "ZRANGE", virtual.LogKey, 0, -1).([]any) {
+			kept := c.Do(i, "ZRANGE", virtual.LogKey, 0, -1).([]any)
+			assert.Len(t, kept, journal.Kept)
+			for _, entry := range kept {
 				size = max(size, len(entry.([]byte)))
 			}
 		}

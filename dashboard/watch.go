@@ -28,8 +28,8 @@ const (
 	// patience bounds the wait for an answer of the masters. What is known is shown then.
 	patience = 5 * time.Second
 
-	// mostNames is how many names are asked about by themselves per interval; a lock and its history
-	// are two.
+	// mostNames is how many names are asked about by themselves per interval. A lock and its
+	// history are two.
 	mostNames = 200
 
 	// listingRate is what listings of locks may cost each master: commands per second, on average.
@@ -357,13 +357,7 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names, histori
 	if topics[events] {
 		asked.Go(func() { log, logErr = w.source.log(ctx) })
 	}
-	noted := make([]history, len(histories))
-	for i, name := range histories {
-		asked.Go(func() {
-			events, err := w.source.history(ctx, name)
-			noted[i] = history{events, err, now}
-		})
-	}
+	noted := w.histories(ctx, &asked, histories, now)
 	known := w.latest().named
 	if len(names) > 0 {
 		asked.Go(func() {
@@ -401,6 +395,18 @@ func (w *watch) ask(ctx context.Context, topics map[subject]bool, names, histori
 		}
 		w.publish(s)
 	}
+}
+
+// histories asks for the histories of names, which are there when all was asked.
+func (w *watch) histories(ctx context.Context, asked *sync.WaitGroup, names []string, now clock.Instant) []history {
+	noted := make([]history, len(names))
+	for i, name := range names {
+		asked.Go(func() {
+			events, err := w.source.history(ctx, name)
+			noted[i] = history{events, err, now}
+		})
+	}
+	return noted
 }
 
 // note takes the histories of names. Those that nobody asks for any more are forgotten.

@@ -27,8 +27,9 @@ import (
 // No lock waits for a note, and no lock depends on one. A note is written in the background, within
 // a second of what it tells, or by Close; a lock that ends before its beginning was noted has one
 // note in all. Of the calls that do not get a name, a Locker notes the first at once, and then the
-// last of each minute, with their number. Notes are lost if a process dies; and dropped, and counted
-// ([Stats.HistoryDropped]), when a Locker has more than 64 a second, or too few masters take them.
+// last of each minute, with their number. Notes are lost if a process dies; and dropped, and
+// counted ([Stats.HistoryDropped]), when a Locker has more than 64 a second, or too few masters
+// take them.
 // A name of more than 1,024 bytes, its prefix counted, has no history.
 func WithHistory() LockOption {
 	return lockOption(func(c *lockConfig) error {
@@ -155,6 +156,9 @@ func (h *history) take(now clock.Instant, up, last bool) (entries []journal.Entr
 		n.runs = nil
 		quiet := n.ever && now.Sub(n.told) < missesPause
 		if n.misses.Times > 0 && (last || !quiet) {
+			if n.misses.Times == 1 {
+				n.misses.Times = 0
+			}
 			entries = append(entries, n.misses)
 			n.misses, n.told, n.ever = journal.Entry{}, now, true
 		} else if !quiet {

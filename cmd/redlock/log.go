@@ -16,15 +16,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 )
 
-func newLogCommand() *cobra.Command {
-	var nodes masters.Flags
-	var output cli.Output
-	var since time.Duration
-	limit := 50
-	cmd := &cobra.Command{
-		Use:   "log [NAME] [flags]",
-		Short: "Tell which locks were taken or lost, how members changed, and what became of NAME",
-		Long: `log shows what the masters have noted of locks, whatever their prefix: those that somebody took away
+const logLong = `log shows what the masters have noted of locks, whatever their prefix: those that somebody took away
 from their holders (redlock unlock --force, ForceUnlock), with the reason, and those that their
 holders lost; and which masters became members, or were removed, and how MaxTTL changed. Times are
 those of the clocks of the processes that noted them.
@@ -38,15 +30,26 @@ answered (no-quorum), or otherwise (missed). run and elect note it, and programs
 
 Each master keeps the newest 256 entries, at most 256 KiB, for 90 days; and for each key prefix 256
 histories, of the names that were used last, each with the newest 64 entries of runs and 64 others,
-for 30 days. An entry may be missing: no
-lock waits for the log, a process notes eight losses a minute and counts the others, and a change
-whose operator died in the middle is finished by others, who do not note it. With --json, complete
-says that a majority answered, and time_ms counts from 1970. In a history, began_ms is from when on
-somebody had the lock, or asked for it; since_ms is when the holder asked for it, by its clock;
-status is an exit status; and times says how many attempts an entry tells of.
+for 30 days. An entry may be missing: no lock waits for the log, a process notes eight losses a minute
+and counts the others, and a change whose operator died in the middle is finished by others, who do
+not note it.
+
+With --json, complete says that a majority answered, and time_ms counts from 1970. In a history,
+began_ms is from when on somebody had the lock, or asked for it; since_ms is when the holder asked for
+it, by its clock; status is an exit status; and times says how many attempts an entry tells of.
 
 Exit status: 0; 69 if too few masters answer, and entries may be missing; 64 for a wrong command
-line.`,
+line.`
+
+func newLogCommand() *cobra.Command {
+	var nodes masters.Flags
+	var output cli.Output
+	var since time.Duration
+	limit := 50
+	cmd := &cobra.Command{
+		Use:   "log [NAME] [flags]",
+		Short: "Tell which locks were taken or lost, how members changed, and what became of NAME",
+		Long:  logLong,
 		Example: `  redlock log
   redlock log nightly --since 24h
   redlock log --json | jq '.events[] | select(.kind == "forced")'`,

@@ -141,9 +141,9 @@ func Merge(masters [][]string) []Entry {
 			at[e.ID] = len(log)
 			log = append(log, e)
 		case log[i].Kind == Began, log[i].BeganMillis == 0 && e.BeganMillis != 0, log[i].Holder == "" && e.Holder != "":
-			// The end of a run says more than its beginning, and the entry of the one who ran more than
-			// that in the log of all names; and some masters may know who had it. It keeps the place of the
-			// beginning: so runs are in the order in which they had the lock.
+			// The end of a run says more than its beginning, and the entry of whoever ran more than
+			// that in the log of all names; and some masters may know who had it. It keeps the
+			// place of the beginning: so runs are in the order in which they had the lock.
 			log[i] = e
 		}
 	}

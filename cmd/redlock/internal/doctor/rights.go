@@ -74,6 +74,11 @@ var kinds = []kind{
 		commands: [][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
 		whole:    "redquorum:log",
 	},
+	{
+		check: "history", name: "history of names", users: "redlock log NAME, which run, elect and WithHistory write",
+		commands: [][]any{{"ZADD", "XX", 1, "x"}, {"ZCARD"}, {"ZPOPMIN"}, {"ZRANGE", 0, 0}},
+		keys:     []string{"redquorum:log:"},
+	},
 }
 
 var (

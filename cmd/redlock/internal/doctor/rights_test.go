@@ -98,7 +98,7 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 		{"~redquorum:[a-qs-z]* &* +@all -zremrangebyscore", note, "shared", "no shared locks: ZREMRANGEBYSCORE is refused: ERR", nil},
 		{"~redquorum:[a-eg-z]* &* +@all", note, "fencing", "no fencing tokens: redquorum:fence:* is refused: ERR", nil},
 		{"~redquorum:[a-su-z]* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
-		{"~redquorum:[a-km-z]* &* +@all", note, "log", "no line in the log: redquorum:log is refused: ERR", nil},
+		{"~redquorum:[a-km-z]* &* +@all", note, "log", "no line in the log: redquorum:log is refused: ERR", []string{"history"}},
 		{"~redquorum:[a-su-z]* %R~redquorum:terms:* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	urls := []string{server.userWith("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:mem*", "&*",
 		"+@all", "-mget", "-zadd", "-zcard", "-pexpireat")}
 	_, d, text := consult(t, urls, "--key-prefix", prefix)
-	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "adopt", "fencing", "log", "others", "semaphores", "shared", "waiting"})
+	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "adopt", "fencing", "history", "log", "others", "semaphores", "shared", "waiting"})
 	assert.Contains(t, text, "\n"+d.Nodes[0].Rights+"\n", "one line, to be pasted")
 	rules, found := strings.CutPrefix(d.Nodes[0].Rights, "ACL SETUSER user1 ")
 	require.True(t, found, d.Nodes[0].Rights)

@@ -26,7 +26,7 @@ func (r *runner) noteBegan(value string) (ended func(result job.Result)) {
 		end := run
 		switch {
 		case result.Cut:
-			end.Kind, end.Why = journal.Cut, result.Why
+			end.Kind, end.Why = journal.Cut, "--max-hold"
 		case result.Lost:
 			end.Kind, end.Why = journal.Lost, result.Why
 		default:

@@ -61,7 +61,7 @@ func TestTheHistoryTellsWhyACommandDidNotRun(t *testing.T) {
 	status, _, stderr = run(t, urls, line("job", patient+"--ttl 2s --max-hold 1s", "sleep", "60")...)
 	assert.Equal(t, cli.ExitLost, status, stderr)
 	cut := history(t, l, "job", admin.KindCut)
-	assert.Contains(t, cut[len(cut)-1].Why, "after --max-hold")
+	assert.Equal(t, "--max-hold", cut[len(cut)-1].Why)
 
 	holder = hold(t, urls, "job", "--ttl 2s")
 	require.NoError(t, admin.Of(l).ForceUnlock(t.Context(), "job"))

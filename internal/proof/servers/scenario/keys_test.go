@@ -41,9 +41,13 @@ func keyTable(t *testing.T) map[string]*keyRow {
 		}
 		key = strings.TrimSuffix(key, "`")
 		prefix, rest, _ := strings.Cut(key, "NAME")
-		if rest == "#i" {
+		switch rest {
+		case "#i":
 			prefix = "#"
+		case "#missed":
+			prefix += rest
 		}
+		prefix = strings.Replace(prefix, "PREFIX", "", 1)
 		bytes, err := strconv.Atoi(cells[2])
 		require.NoError(t, err, line)
 		rows[prefix] = &keyRow{bytes: bytes, life: strings.TrimSuffix(cells[3], " |")}
@@ -79,7 +83,9 @@ func TestTheTableOfKeysIsTrue(t *testing.T) {
 			waits(func() (*redlock.Lock, error) { return s.Acquire(ctx) })
 		}
 	}
-	held(l.TryLock(ctx, "orders/00000000-force"))
+	held(l.TryLock(ctx, "orders/00000000-force", redlock.WithHistory()))
+	_, err = other.TryLock(ctx, "orders/00000000-force", redlock.WithHistory())
+	require.ErrorIs(t, err, redlock.ErrTaken)
 	require.NoError(t, admin.Of(other).ForceUnlock(ctx, "orders/00000000-force"))
 	e, err := election.New(l, "orders/00000000-elect")
 	require.NoError(t, err)
@@ -98,6 +104,7 @@ func TestTheTableOfKeysIsTrue(t *testing.T) {
 		"3 s":         {time.Second, 3 * time.Second},
 		"10 to 130 s": {5 * time.Second, 130 * time.Second},
 		"3 minutes":   {2 * time.Minute, 3 * time.Minute},
+		"30 days":     {29 * 24 * time.Hour, 30 * 24 * time.Hour},
 		"90 days":     {89 * 24 * time.Hour, 90 * 24 * time.Hour},
 		"10 · MaxTTL after the last lock, at least 10 minutes": {9 * maxTTL, 10 * maxTTL},
 	}
@@ -108,7 +115,7 @@ func TestTheTableOfKeysIsTrue(t *testing.T) {
 	for _, key := range append(keys, "redquorum:memory", "redquorum:members") {
 		prefix := key
 		if before, _, named := strings.Cut(key, "orders/"); named {
-			prefix = before + map[bool]string{true: "#"}[strings.HasSuffix(key, "#1")]
+			prefix = before + map[bool]string{true: "#"}[strings.HasSuffix(key, "#1")] + map[bool]string{true: "#missed"}[strings.HasSuffix(key, "#missed")]
 		}
 		row := rows[prefix]
 		if !assert.NotNil(t, row, "%s is not in the table", key) {
