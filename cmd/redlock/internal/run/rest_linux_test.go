@@ -49,6 +49,17 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 	release(t, hold(t, c.URLs(), "x", "--no-wait"))
 }
 
+func TestAReplacedRunEndsWhatItsCommandLeftRunning(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 1)
+	r := clitest.Start(t, c.URLs(), line("x", patient+"--ttl 3s", "sh", "-c", background)...)
+	left := number(t, r)
+	status, stdout, stderr := run(t, c.URLs(), line("x", patient+"--replace", "kill", "-0", strconv.Itoa(left))...)
+	assert.Equal(t, 1, status, "%s%s", stdout, stderr)
+	status, stderr = r.End(t)
+	assert.Equal(t, 3, status, stderr)
+}
+
 // adopted reports whether a process has lost its parent, and has this one instead.
 func adopted(parent, pid int) func() bool {
 	return func() bool {

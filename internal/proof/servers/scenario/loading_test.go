@@ -126,8 +126,8 @@ func TestServersThatLoadALogWithoutItsEndAreNotDurable(t *testing.T) {
 	}
 }
 
-// A server whose disk is full ends itself, and again after a start. What it answered before is there
-// once there is room.
+// A server whose disk is full ends itself, and again after a start. What it answered before is
+// there once there is room.
 func TestServersOnAFullDiskForgetNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
