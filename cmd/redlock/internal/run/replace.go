@@ -98,11 +98,13 @@ func (h *holder) askToEnd(ctx context.Context, value string) (*redlock.Lock, err
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		for clock.Sleep(ctx, h.clock, lookAgain) {
+		for last := ""; clock.Sleep(ctx, h.clock, lookAgain); {
 			status, _ := admin.Of(h.locker).Inspect(ctx, h.name) //nolint:errcheck // what is unknown has not changed
-			if status.Value != "" && status.Value != value && status.Owner != me {
-				cancel(errReplaced)
+			now := status.Value
+			if now != "" && now != value && now == last {
+				cancel(errReplaced) // were it ours, the call would have returned since the last look
 			}
+			last = now
 		}
 	})
 	defer watcher.Wait()

@@ -44,6 +44,29 @@ func TestAReplacedRunHasEndedWhenTheNextBegins(t *testing.T) {
 	require.NoError(t, first.Kill())
 }
 
+// Owners that somebody chose are often the same everywhere.
+func TestOfTwoThatReplaceOneReplacesTheOther(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, 3)
+	over := filepath.Join(t.TempDir(), "over")
+	start := func() *clitest.Redlock {
+		return clitest.Start(t, c.URLs(), line("x", patient+"--replace --ttl 3s --owner me", "sh", "-c", slowly, over)...)
+	}
+	first := start()
+	require.Equal(t, "on", first.Next(t))
+	a, b := start(), start()
+	for _, next := range []*clitest.Redlock{a, b} {
+		require.Equal(t, "on", next.Next(t)) // one of them, and then the other one
+	}
+	if clitest.WaitFor(t, "one is replaced", func() bool { return dead(a.Pid())() || dead(b.Pid())() }); dead(b.Pid())() {
+		a = b
+	}
+	for _, replaced := range []*clitest.Redlock{first, a} {
+		status, stderr := replaced.End(t)
+		assert.Equal(t, 7, status, stderr)
+	}
+}
+
 func TestACommandThatDoesNotEndIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
