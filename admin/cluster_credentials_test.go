@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,26 @@ func TestAPasswordGoesToAMemberThatTheOperatorNames(t *testing.T) {
 		require.ErrorContains(t, err, pool.ErrUntrusted.Error())
 		require.NoError(t, admin.Of(l).Cluster().Add(c.Within(time.Minute), "redis://node3"))
 		assert.Equal(t, pool.Up, l.Stats().Nodes[3].State)
+	})
+}
+
+// A client that missed changes is led by one master's word, and by the same rule.
+func TestAPasswordGoesToNoHostThatOneMasterNames(t *testing.T) {
+	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
+		var dead [5]atomic.Bool
+		list := []string{"redis://default:secret@node0", "redis://default:secret@node1", "redis://default:secret@node2"}
+		operator, l := c.Among([]int{0, 1, 2}), c.LockerOf(list, redlock.WithMaxTTL(virtual.MaxTTL), c.Sparing(dead[:]))
+		require.NoError(t, l.Ready(ctx))
+		virtual.SetAll(dead[:], true)
+		for _, change := range []virtual.Change{virtual.Add(3), virtual.Remove(0), virtual.Add(4), virtual.Remove(1)} {
+			c.Change(operator, change)
+		}
+		virtual.SetAll(dead[:], false)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []int{0, 1, 2}, c.heardPassword())
+		err := l.Ready(c.Within(time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorIs(t, err, pool.ErrUntrusted)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,6 +138,45 @@ func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 		virtual.Settle()
 		c.Unlock(c.Lock(l, "a"))
 	})
+}
+
+// A client misses all changes that are made while nothing of it arrives. Of the members that it
+// knew, the last one was told the newest list. Without that one, another tells of members that were
+// told of others.
+func TestAClientThatMissedChangesFindsTheMembers(t *testing.T) {
+	for name, killed := range map[string][]int{"one step": {0}, "two steps": {0, 2, 4}} {
+		for _, looks := range []bool{false, true} {
+			runCluster(t, fmt.Sprintf("%s, looks %v", name, looks), 3, 3, func(t *testing.T, c *cluster) {
+				var dead [6]atomic.Bool
+				opts := []redlock.Option{c.Sparing(dead[:])}
+				if looks {
+					opts = append(opts, admin.OnlyLooks())
+				}
+				operator, l := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2}, opts...)
+				require.NoError(t, l.Ready(ctx))
+				virtual.SetAll(dead[:], true)
+				for _, change := range []virtual.Change{virtual.Add(3), virtual.Remove(0), virtual.Add(4), virtual.Remove(1), virtual.Add(5), virtual.Remove(2)} {
+					c.Change(operator, change)
+				}
+				assert.Equal(t, int64(1), l.Stats().Version)
+				require.NoError(t, operator.Close())
+				c.Each(virtual.Kill, killed...)
+				virtual.SetAll(dead[:], false)
+				time.Sleep(10 * time.Second)
+				assert.Equal(t, []string{"3", "4", "5"}, c.members(l))
+				if looks {
+					return
+				}
+				lock := c.Lock(l, "a")
+				virtual.Settle()
+				assert.Equal(t, lock.Value(), c.Holders("a")[5])
+				assert.Empty(t, c.Holders("a")[1])
+				c.Unlock(lock)
+				time.Sleep(2 * virtual.MaxTTL)
+				assert.Zero(t, c.Servers[1].Connections(), "it was removed")
+			})
+		}
+	}
 }
 
 // Somebody else made the nodes of the list, and closes them. The others are the Locker's.

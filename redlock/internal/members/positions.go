@@ -46,8 +46,9 @@ func (t table) taken() (nodes quorum.NodeSet) {
 
 // removedLocked reports whether a node's master was a member and is none any more, and notes when
 // its position may become free. It is called with each View, and notes the same however often:
-// ends is set once, and unset only if the master becomes a member again, or an operator is about
-// to add it. Of the list, only nodes that the Locker owns may be closed.
+// ends is set once, and unset only if the master becomes a member again, or may be one of a version
+// that is not found to count yet, or an operator is about to add it. Of the list, only nodes that
+// the Locker owns may be closed.
 func (st *state) removedLocked(i int, c *core.Client) bool {
 	n, roster := &st.members[i], st.belief.Roster
 	at := c.IndexOf(i, roster)
@@ -68,7 +69,10 @@ func (st *state) removedLocked(i int, c *core.Client) bool {
 		}
 		return false
 	}
-	if n.position.ends == never && n.position.kept == 0 && (st.owns || i >= st.listed) {
+	switch unproven := st.belief.unproven; {
+	case unproven != nil && unproven.Index(n.position.of) >= 0:
+		n.position.ends = never
+	case n.position.ends == never && n.position.kept == 0 && (st.owns || i >= st.listed):
 		n.position.ends = st.clock.Now().Add(roster.Longest())
 	}
 	return true
@@ -117,12 +121,13 @@ func (rc *Reconciler) freePositions() {
 	}
 }
 
-// missingLocked returns the members that have no node, and the free positions that may be theirs.
+// missingLocked returns the members of a roster that have no node, and the free positions that may
+// be theirs.
 // As long as a node of the list has not said who it is, none is missing: two nodes of one master
 // would cost a connection, and no vote, but one of them would stay for good. Without discovery,
 // that may be any of the list, by another name; but none is tried twice for one version.
-func (st *state) missingLocked() (peers []record.Peer, free []int) {
-	roster, nodes := st.belief.Roster, st.Nodes()
+func (st *state) missingLocked(roster *record.Roster) (peers []record.Peer, free []int) {
+	nodes := st.Nodes()
 	if roster == nil {
 		return nil, nil
 	}
@@ -154,12 +159,26 @@ func (st *state) missingLocked() (peers []record.Peer, free []int) {
 	return peers, free
 }
 
-// dialMissing connects to the members that have no node: at the endpoints of free positions that
-// may be theirs, otherwise at those by which they were added. Only the reconciler calls it, so
-// what is missing is not dialed twice, although mu is free between the look and the new node.
+// dialMissing connects to the members that have no node, and to those of a version that may count
+// instead of ours: these are no members as long as it was not found to, so no round asks them. Only
+// the reconciler calls it, so what is missing is not dialed twice, although mu is free between the
+// look and the new node.
 func (rc *Reconciler) dialMissing() {
 	rc.ms.mu.Lock()
-	peers, free := rc.ms.missingLocked()
+	ours, unproven := rc.ms.belief.Roster, rc.ms.belief.unproven
+	rc.ms.mu.Unlock()
+	if rc.dialMembers(ours, false); ours != nil {
+		rc.dialMembers(unproven, true)
+	}
+}
+
+// dialMembers connects to the members of a roster that have no node: at the endpoints of free
+// positions that may be theirs, otherwise at those by which they were added. Whoever named these,
+// our credentials go where the rules for members allow it (pipeline.NewMember). A master that turns
+// out to be no member, and was never reached, need not be told that (told).
+func (rc *Reconciler) dialMembers(roster *record.Roster, told bool) {
+	rc.ms.mu.Lock()
+	peers, free := rc.ms.missingLocked(roster)
 	rc.ms.mu.Unlock()
 	for _, i := range free {
 		rc.ms.addNode(rc.ms.Nodes()[i].Again(), position{})
@@ -169,7 +188,7 @@ func (rc *Reconciler) dialMissing() {
 	}
 	for _, p := range peers {
 		node, err := rc.ms.dial(p.Listed())
-		if err == nil && rc.ms.addNode(node, position{of: p.ID}) >= 0 {
+		if err == nil && rc.ms.addNode(node, position{of: p.ID, told: told}) >= 0 {
 			continue
 		}
 		rc.ms.mu.Lock()

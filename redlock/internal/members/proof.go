@@ -15,12 +15,17 @@ var ErrUnproven = &pipeline.CallError{
 }
 
 // Explain returns the error to report for a node that failed, or has not answered (err is nil): if
-// it did not prove that it remembers, or is no member, why its vote does not count.
+// it did not prove that it remembers, or is no member, why its vote does not count. One that may be
+// a member (core.Client.Unproven) and cannot be reached has not said so.
 func (ms *Membership) Explain(i int, err error) error {
-	if err == nil || errors.Is(err, ErrUnproven) || errors.Is(err, ErrNotMember) {
+	isNone := errors.Is(err, ErrNotMember)
+	if err == nil || errors.Is(err, ErrUnproven) || isNone {
 		if why := ms.Why(i); why != nil {
 			return why
 		}
+	}
+	if down := ms.Nodes()[i].Stats().Err; isNone && down != nil {
+		return down
 	}
 	return err
 }

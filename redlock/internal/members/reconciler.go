@@ -34,8 +34,9 @@ type belief struct {
 	byList  bool           // no roster can be known, as most masters forbid to read theirs: the list is the cluster
 	newer   clock.Instant  // since when a master was told more than a quorum; 0 if none is
 	missing []string       // the list's masters without which no cluster can be formed
-	short   *record.Roster // the newest that a master was told, if it does not count
 	settled record.Version // of the roster, once all of its members were told it (settleLocked)
+
+	unproven *record.Roster // the newest that a master was told, if it may count (core.Client.Unproven)
 }
 
 // pace is when the reconciler runs. It is guarded by mu.
@@ -107,7 +108,7 @@ func (st *state) unsettledLocked() bool {
 			return true
 		}
 	}
-	peers, free := st.missingLocked()
+	peers, free := st.missingLocked(k.Roster)
 	return k.Conflict != nil || st.settlesLocked() || len(free) > 0 || st.dial != nil && len(peers) > 0 || !st.endingLocked().Empty()
 }
 
@@ -128,15 +129,16 @@ func (rc *Reconciler) reconcile(ctx context.Context) {
 	roster, idle := rc.ms.belief.Roster, rc.ms.belief.byList || rc.ms.belief.Conflict != nil
 	c := rc.ms.clientLocked()
 	of := c.LookAfter(roster, reports)
-	rc.ms.belief.short = c.Newest(reports, roster, false)
+	rc.ms.belief.unproven = c.Unproven(roster, reports)
 	rc.ms.mu.Unlock()
 	if !rc.ms.looks {
 		reports = rc.letTornWait(reports, roster)
 	}
-	switch {
-	case idle:
-	case rc.ms.looks && roster != nil:
+	if !idle {
 		rc.dialMissing()
+	}
+	switch {
+	case idle, rc.ms.looks && roster != nil:
 	case rc.ms.looks:
 		rc.formable(reports, nil) // notes what is missing
 	case of == nil:
@@ -319,7 +321,7 @@ func (st *state) believeLocked(step func(*core.Client, core.Belief, []core.Repor
 func (st *state) adoptLocked(r *record.Roster) {
 	k := &st.belief
 	another := k.Roster != nil && k.Roster.Cluster != r.Cluster
-	k.Roster, k.Conflict, k.newer = r, nil, 0
+	k.Roster, k.Conflict, k.newer, k.unproven = r, nil, 0, nil
 	st.stirred = true
 	for i := range st.members {
 		n := &st.members[i]
@@ -342,7 +344,6 @@ func (rc *Reconciler) tend(ctx context.Context, roster *record.Roster, reports [
 	if len(todo.Changes) > 0 {
 		rc.apply(ctx, todo.Changes, nil)
 	}
-	rc.dialMissing()
 	if todo.Finish != nil {
 		rc.finish(ctx, todo.Finish)
 	}

@@ -201,8 +201,8 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.Cluster, ms.unlistedLocked(p.Cluster))
 	case k.Roster == nil && n.forbids:
 		return fmt.Errorf("%w: the user may not read or write %s there, without which it becomes no member of a new cluster", pipeline.ErrQuarantined, pipeline.RegisterKey)
-	case k.Roster == nil && k.short != nil && p.Cluster == "" && n.nonMember == n.text:
-		return fmt.Errorf("%w: it is new, and the list also has a master of cluster %s: leave out those of one", pipeline.ErrQuarantined, k.short.Cluster)
+	case k.Roster == nil && k.unproven != nil && p.Cluster == "" && n.nonMember == n.text:
+		return fmt.Errorf("%w: it is new, and the list also has a master of cluster %s: leave out those of one", pipeline.ErrQuarantined, k.unproven.Cluster)
 	case k.Roster == nil && len(ms.awayLocked()) > 0:
 		return fmt.Errorf("%w: a new cluster begins when all of its masters are there, also %s", pipeline.ErrQuarantined, strings.Join(ms.awayLocked(), " and "))
 	case k.Roster == nil && ms.looks:
@@ -239,12 +239,12 @@ func (st *state) awayLocked() (missing []string) {
 
 // unlistedLocked names the members that are not in the list, as far as one of them tells.
 func (ms *Membership) unlistedLocked(cluster string) string {
-	short := ms.belief.short
-	if short == nil || short.Cluster != cluster {
+	told := ms.belief.unproven
+	if told == nil || told.Cluster != cluster {
 		return ""
 	}
 	var missing []string
-	for _, p := range short.Members {
+	for _, p := range told.Members {
 		listed := slices.ContainsFunc(ms.members, func(n member) bool { return n.place.Cluster == cluster && n.place.Member == p.ID }) ||
 			slices.ContainsFunc(ms.Nodes(), func(n *pipeline.Node) bool { return n.Endpoint() == p.Endpoint })
 		if !listed {
@@ -254,5 +254,5 @@ func (ms *Membership) unlistedLocked(cluster string) string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it takes %[2]d of its %[1]d members: also list %[3]s", len(short.Members), short.Need(), strings.Join(missing, ", "))
+	return fmt.Sprintf("; it takes %[2]d of its %[1]d members: also list %[3]s", len(told.Members), told.Need(), strings.Join(missing, ", "))
 }

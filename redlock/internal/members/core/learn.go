@@ -38,10 +38,11 @@ func (c *Client) Learn(b Belief, reports []Report) Belief {
 	if next := newer(known, counted, reports); next != nil {
 		b.Roster, b.Conflict = next, nil
 	}
-	// A master that an operator is about to add does not say which cluster is meant.
+	// Nobody beside the list says which cluster is meant but members: no master that an operator is
+	// about to add, and none that was asked because it may be a member (Unproven).
 	reports = slices.DeleteFunc(slices.Clone(reports), func(r Report) bool {
 		n := &c.Nodes[r.Node]
-		return !n.Listed && n.Of == ""
+		return !n.Listed && (b.Roster == nil || b.Roster.Index(n.Of) < 0)
 	})
 	counted = slices.DeleteFunc(counted, func(r *record.Roster) bool { return NamedIn(reports, r) < r.Need() })
 	all := slices.Clone(counted)
@@ -70,6 +71,32 @@ func newer(known *record.Roster, counted []*record.Roster, reports []Report) *re
 		return next
 	}
 	return nil
+}
+
+// Unproven returns the newest version that a master was told, if it may count without having been
+// found to; nil if there is none. A client that counts by an older one asks the members of this
+// one, too: it may have missed two changes or more, and then a majority of what counts may be none
+// of the masters that it knows. (S38, docs/safety.md)
+//
+// So one master's word gives endpoints, and no more: the version counts once a majority of its own
+// members names it (Learn), as any other. It is of our cluster, whose versions follow one another
+// by the choice of their members. So a master that is stale leads to an older version, which is
+// passed over, or to members that tell of a later one, which are asked for their part. Each member
+// was told at least the first version that had it: so that ends with the newest.
+//
+// While a majority names our version, there is nothing to ask. It shares a master with any majority
+// of the next one, and all members of that know it before another is chosen: so nothing later
+// counts, and who makes a change dials the new member himself.
+func (c *Client) Unproven(ours *record.Roster, reports []Report) *record.Roster {
+	newest := c.Newest(reports, ours, false)
+	switch {
+	case newest == nil || ours == nil:
+		return newest
+	case newest.Version == ours.Version || newest.Version.Number < ours.Version.Number || NamedIn(reports, ours) >= ours.Need():
+		return nil
+	default:
+		return newest
+	}
 }
 
 // enter chooses a cluster when no member of the known one remembers, or none is known.

@@ -85,6 +85,7 @@ var sentences = []sentence{
 	{regexp.MustCompile(`^(\w) of (\w+) is (\w+)$`), (*scene).memberOf},
 	{regexp.MustCompile(`^looks after (\w+)$`), (*scene).lookAfter},
 	{regexp.MustCompile(`^newest( of a member)?: (\w+)$`), (*scene).newest},
+	{regexp.MustCompile(`^may count: (\w+)$`), (*scene).unproven},
 }
 
 func (s *scene) play(line string) {
@@ -205,6 +206,16 @@ func (s *scene) lookAfter(words []string) {
 	s.checked = true
 	got := "none"
 	if r := s.client.LookAfter(s.belief.Roster, s.reports); r != nil {
+		got = s.versionName(r)
+	}
+	assert.Equal(s.t, words[1], got)
+}
+
+// unproven compares which version may count, and was not found to.
+func (s *scene) unproven(words []string) {
+	s.checked = true
+	got := "none"
+	if r := s.client.Unproven(s.belief.Roster, s.reports); r != nil {
 		got = s.versionName(r)
 	}
 	assert.Equal(s.t, words[1], got)

@@ -80,6 +80,13 @@
 // in the same attempt names a later life of its master. Who finds a marker of a life that is over
 // makes the master wait, in a later life than all that are known.
 //
+// Following. A client that counted by a text, and slept, hears the members of that at first. While
+// no majority of them names it, the client also asks the members of the newest text that any of
+// those was told, until there is none that is newer. A text that counts differs in one member from
+// the one before, of which all members were told it before the next was chosen: so whoever was told
+// a text leads to others that were told a later one, as long as one of them remembers. So the client
+// finds what a client would that hears all masters. What it believes is what counted, as ever.
+//
 // # Why it is right
 //
 // Any majority of a text and any majority of the next one share a master, because they differ in

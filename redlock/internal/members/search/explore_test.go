@@ -169,4 +169,6 @@ const (
 	oneChoice  = "one membership is chosen for each version"
 	neverBack  = "a version never goes back at a master that remembers"
 	onlyVotes  = "a vote counts of a member only"
+
+	findsNewest = "a client that slept through changes finds the version that counts"
 )

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"slices"
 	"strings"
 
 	proof "github.com/redquorum/redquorum/internal/proof/search"
@@ -133,6 +134,9 @@ func (x *explorer) visitCounting(next *world, e proof.Event, visit visitor) {
 			continue
 		}
 		t := x.learned(next, known)
+		if e.Broken == "" && known != 0 && !x.TwoAtOnce && x.followed(next, known) != t {
+			e.Broken = findsNewest
+		}
 		if t == 0 || t == known || next.known[t.number()] == t {
 			continue
 		}
@@ -157,21 +161,46 @@ type belief struct {
 	told   [masters]text
 	states [masters]state
 	as     [masters]uint8
+
+	follows bool // it hears the members of known at first, and not all masters
 }
 
 // learned returns by what a client counts votes that counted by known, and has heard all masters.
 func (x *explorer) learned(w *world, known text) text {
-	key := belief{known: known}
+	return x.believes(w, belief{known: known}, func() text {
+		return textOfRoster(x.client(0).Learn(core.Belief{Roster: x.roster(known)}, x.all(w)).Roster)
+	})
+}
+
+// followed returns the same of one that is connected to the members of known, and to those to which
+// what it hears of others leads it.
+func (x *explorer) followed(w *world, known text) text {
+	return x.believes(w, belief{known: known, follows: true}, func() text { return x.follow(w, known) })
+}
+
+// believes finds out each thing once.
+func (x *explorer) believes(w *world, key belief, find func() text) text {
 	for i := range w.masters {
 		m := &w.masters[i]
 		key.told[i], key.states[i], key.as[i] = m.told, m.state, m.as
 	}
 	t, found := x.beliefs[key]
 	if !found {
-		t = textOfRoster(x.client(0).Learn(core.Belief{Roster: x.roster(known)}, x.all(w)).Roster)
+		t = find()
 		x.beliefs[key] = t
 	}
 	return t
+}
+
+func (x *explorer) follow(w *world, known text) text {
+	c, b, all := x.client(0), core.Belief{Roster: x.roster(known)}, x.all(w)
+	for nodes, asked := known.members(), set(0); nodes != asked; {
+		asked = nodes
+		heard := slices.DeleteFunc(slices.Clone(all), func(r core.Report) bool { return !asked.has(r.Node) })
+		b = c.Learn(b, heard)
+		nodes |= textOfRoster(b.Roster).members() | textOfRoster(c.Unproven(b.Roster, heard)).members()
+	}
+	return textOfRoster(b.Roster)
 }
 
 // fault has a master forget all that it held. Whoever connects to it next writes the marker.
