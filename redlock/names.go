@@ -123,16 +123,18 @@ func (c *call) Join(ctx context.Context, parts []wait.Attempt) (wait.Attempt, er
 // giveBack gives a part back at the nodes where the lock does not have its key. At the others the
 // part may still be on a wait list, if it was won without that node, or was refused an extension
 // there. It would be the oldest, and the next release would hand the key to it although nobody
-// awaits it.
+// awaits it. So may its intent be there, which would keep readers out when the set was released: it
+// goes now, and not with the set, whose value it does not have.
 func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	lock.mu.Lock() // late answers to the last extension may still come
 	defer lock.mu.Unlock()
 	all := quorum.All(len(lock.locker.nodes()))
-	if granted == all && !lock.listed {
+	may := lock.listed || lock.intent
+	if granted == all && !may {
 		return
 	}
 	how := round.Spec{Rule: quorum.DecideHeld}
-	if !lock.listed {
+	if !may {
 		how.Only = all.Minus(granted)
 	}
 	lock.undoLocked(lock.newRelease(how), all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // gathering is a set of two names that has acquired the first and waits for the second.
@@ -155,4 +157,40 @@ func TestASetLeavesNoTicketOfItsParts(t *testing.T) {
 			c.Unlock(next)
 		})
 	}
+}
+
+// A part is won without a node at which readers have its name, which keeps its intent. Where
+// messages are forbidden, the part is on no list, from which it would be taken in the end.
+func TestASetThatIsReleasedLetsReadersIn(t *testing.T) {
+	kept := 0
+	for node := range 3 { // one of them is the coordinator
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			c.Slow(time.Millisecond)
+			for i := range 3 {
+				c.Deny(i, "SUBSCRIBE")
+			}
+			other, l := c.Renewing(), c.Renewing(redlock.WithRetry(time.Millisecond, 2*time.Millisecond))
+			held := map[string]*redlock.Lock{"a": c.Lock(other, "a"), "b": c.Lock(other, "b")}
+			got := c.Background(func() (*redlock.Lock, error) { return l.LockAll(ctx, []string{"b", "a"}) })
+			for _, free := range []string{"b", "a", "b"} { // then it takes its names one after the other
+				time.Sleep(100 * time.Millisecond)
+				c.Unlock(held[free])
+				time.Sleep(100 * time.Millisecond)
+				held[free] = c.Lock(other, free)
+			}
+			time.Sleep(100 * time.Millisecond)
+			c.Set("a", wire.Marker, 20*time.Millisecond)
+			c.Set("a", wire.Marker, 60*time.Millisecond, node)
+			time.Sleep(80 * time.Millisecond)
+			if c.Holders("redquorum:intent:a")[node] != "" {
+				kept++
+			}
+			c.Unlock(held["b"])
+			c.Unlock(<-got)
+			virtual.Settle()
+			assert.Equal(t, []string{"", "", ""}, c.Holders("redquorum:intent:a"))
+			c.Unlock(c.Read(c.Renewing()))
+		})
+	}
+	assert.Equal(t, 2, kept, "two nodes that could not grant the part keep readers out")
 }

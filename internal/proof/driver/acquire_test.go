@@ -148,20 +148,22 @@ func (a *actor) leavesPlace(q *request) {
 		defer a.mu.Unlock()
 		return a.waited[name], a.waiting[name] == 0
 	}
+	isFree := func() bool {
+		return !slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) })
+	}
 	before, nobody := alone()
 	if !nobody {
 		return
 	}
+	free := isFree() // for long enough that a release has arrived, with which a set lets readers in
 	time.Sleep(5 * latency)
 	if now, nobody := alone(); !nobody || now > before {
 		return
 	}
-	free := !slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) })
+	free = free && isFree()
 	for i, m := range a.masters {
 		_, ttl, kept := m.get("redquorum:intent:" + name)
-		// The intent of a set may stay for as long as it lives (safety.md, Limits).
-		set := len(q.names) > 1 && ttl > 0 && ttl <= 3*time.Second
-		a.promise("who gives up lets readers in", !kept || !free || set, "master %d keeps readers out of %q for %v, and nobody waits", i, name, ttl)
+		a.promise("who gives up lets readers in", !kept || !free, "master %d keeps readers out of %q for %v, and nobody waits", i, name, ttl)
 		for _, key := range m.keys() {
 			if strings.HasSuffix(key, "wait:"+name) {
 				a.places(i, key, m.members(key))
