@@ -2,12 +2,14 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/prose"
@@ -88,9 +90,12 @@ func IsAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/")
 
 // WriteJSON answers with a value, as the command writes it.
 func WriteJSON[T any](w http.ResponseWriter, status int, value T) {
+	var text bytes.Buffer
+	_ = prose.WriteJSON(&text, value) //nolint:errcheck // what we answer can be encoded
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len())) // or whoever flushes it has not sent its end
 	w.WriteHeader(status)
-	_ = prose.WriteJSON(w, value) //nolint:errcheck // the client is gone
+	_, _ = text.WriteTo(w) //nolint:errcheck // the client is gone
 }
 
 // Error answers with an error as an object.

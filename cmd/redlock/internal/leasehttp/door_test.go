@@ -133,6 +133,7 @@ func (s *server) do(method, path, body string) (a answer) {
 	require.NoError(s.t, err)
 	if response.StatusCode != http.StatusNoContent {
 		require.Equal(s.t, "application/json", response.Header.Get("Content-Type"))
+		require.EqualValues(s.t, len(text), response.ContentLength, "or its end takes a write of its own")
 		require.NoError(s.t, json.Unmarshal(text, &a), "%s", text)
 	}
 	a.Status = response.StatusCode
