@@ -171,7 +171,7 @@ func TestTheFiguresOfTheReadmeAreMeasured(t *testing.T) {
 		measured[figure] = true
 	}
 	quoted := ratio.FindAllString(readme, -1)
-	assert.GreaterOrEqual(t, len(quoted), 7)
+	assert.GreaterOrEqual(t, len(quoted), 2)
 	for _, figure := range quoted {
 		assert.True(t, measured[figure], "%s is not in docs/benchmarks.md: quote the present figures", figure)
 	}
