@@ -95,7 +95,7 @@ func (e *Event) Says() string {
 	var parts []string
 	span := time.Duration(e.Millis-e.BeganMillis) * time.Millisecond
 	switch {
-	case e.Kind == admin.KindBegan:
+	case e.Kind == admin.KindBegan && e.Status == nil:
 		parts = append(parts, "no end is noted")
 	case e.run():
 		parts = append(parts, "after "+prose.Span(span))

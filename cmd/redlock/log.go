@@ -22,11 +22,11 @@ holders lost; and which masters became members, or were removed, and how MaxTTL 
 those of the clocks of the processes that noted them.
 
 With a name, it shows the history of that lock, semaphore or election: who had it, from when on and
-for how long, with the exit status of the command (ran), who has it or died with it (began), who was
-ended by --max-hold (cut), lost it (lost) or had it taken away (forced), with the reason; and who
-wanted it and did not get it, because somebody else had it (refused: HOLDER has it), too few masters
-answered (no-quorum), or otherwise (missed). run and elect note it, and programs that ask for it
-(WithHistory).
+for how long, with the exit status of the command (ran), who has it or died with it (began; with an
+exit status, the command has ended, and what it left running has the lock), who was ended by
+--max-hold (cut), lost it (lost) or had it taken away (forced), with the reason; and who wanted it and
+did not get it, because somebody else had it (refused: HOLDER has it), too few masters answered
+(no-quorum), or otherwise (missed). run and elect note it, and programs that ask for it (WithHistory).
 
 Each master keeps the newest 256 entries, at most 256 KiB, for 90 days; and for each key prefix 256
 histories, of the names that were used last, each with the newest 64 entries of runs and 64 others,
@@ -48,7 +48,7 @@ func newLogCommand() *cobra.Command {
 	limit := 50
 	cmd := &cobra.Command{
 		Use:   "log [NAME] [flags]",
-		Short: "Tell which locks were taken or lost, how members changed, and what became of NAME",
+		Short: "Tell what became of locks, of members, or of NAME",
 		Long:  logLong,
 		Example: `  redlock log
   redlock log nightly --since 24h

@@ -24,8 +24,8 @@ var subcommands = map[string]func() *cobra.Command{
 	"unlock": newUnlockCommand, "version": newVersionCommand,
 }
 
-// newRoot returns the command for such arguments. If they begin with the name of a subcommand, it is
-// the only one: a program that cron starts every minute does not make the flags of all others.
+// newRoot returns the command for such arguments. If they begin with the name of a subcommand, it
+// is the only one: a program that cron starts every minute does not make the flags of all others.
 func newRoot(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "redlock",

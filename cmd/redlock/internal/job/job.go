@@ -28,6 +28,10 @@ type Job struct {
 	Detach   bool          // what has left the command's process group is on its own
 	HoldEnds clock.Instant // set by --max-hold; 0: no limit
 	Causes   func() string // why masters do not vote, for the message of a loss; empty if all do
+
+	// Left, if set, is told once, a second after the command has ended, its status and what it left
+	// running. It must not block.
+	Left func(status int, what string)
 }
 
 // Result is how a command ended.
@@ -35,7 +39,7 @@ type Result struct {
 	Status int       // the exit status
 	Lost   bool      // the command was told to end because the lock was lost or about to be
 	Cut    bool      // it is lost because of --max-hold
-	Why    string    // it was lost
+	Why    string    // it was lost, or ended otherwise than by itself
 	Asked  os.Signal // to end: SIGINT, SIGTERM or SIGQUIT, which was passed on to it; or nil
 }
 
@@ -49,7 +53,7 @@ func (j *Job) Run(lock Lock) (Result, error) {
 	s := &supervisor{
 		lock: lock, command: command, grace: j.Grace, clock: j.Clock, signals: j.Signals, messages: j.Messages,
 		job: newJobControl(command, j.Messages), killRest: j.KillRest, holdEnds: j.HoldEnds,
-		causes: j.Causes,
+		causes: j.Causes, left: j.Left,
 	}
 	status := s.supervise()
 	return Result{Status: status, Lost: s.lost, Cut: s.cut, Why: s.reason, Asked: s.asked}, nil

@@ -29,6 +29,7 @@ type rest struct {
 	killAt clock.Instant // when it gets SIGKILL after that
 	killed clock.Instant // when it got SIGKILL; 0 if not yet
 	tell   clock.Instant // when we next say that we wait
+	noted  bool          // the masters are told
 	stuck  bool          // we said that SIGKILL did not end it
 	pause  clock.Backoff
 	timer  *clock.Timer
@@ -81,6 +82,10 @@ func (s *supervisor) checkRest() bool {
 		return true
 	}
 	r, now := s.rest, s.clock.Now()
+	if s.left != nil && !r.noted && now.Sub(r.since) >= restTold && !s.lost {
+		r.noted = true
+		s.left(r.status, s.command.left())
+	}
 	if now >= r.tell && !r.ending && !s.lost {
 		s.tellRest(now)
 	}

@@ -56,6 +56,7 @@ type supervisor struct {
 	holdEnds clock.Instant // set by --max-hold; 0: no limit
 	killRest bool          // end what the command leaves running
 	causes   func() string // see [Job]; nil for none
+	left     func(int, string)
 
 	began clock.Instant
 	timer *clock.Timer

@@ -162,12 +162,13 @@ func (c *candidate) lead(ctx context.Context, term int64) error {
 	}
 	value := c.value(ctx, term)
 	command := c.job(value, job.NameVariable+"="+c.name, job.FenceVariable+"="+strconv.FormatInt(term, 10))
-	ended := c.noteBegan(value)
+	notes := c.noteBegan(value)
+	command.Left = notes.left
 	result, err := command.Run(newLeadership(ctx, c.election))
 	if err != nil {
 		result.Status = cli.ExitStatus(err)
 	}
-	ended(result)
+	notes.ended(result)
 	switch {
 	case err != nil:
 		return c.messages.End("not-run", err)

@@ -16,24 +16,41 @@ import (
 // What becomes of a run is noted at the masters (redlock log NAME), by the library and in its
 // background. The notes are not those of WithHistory: a run knows of the command and its end.
 
-// noteBegan notes that the command runs under a lock with that value, and returns how to note the
-// end.
-func (r *runner) noteBegan(value string) (ended func(result job.Result)) {
+// runNotes notes one run.
+type runNotes struct {
+	*runner
+	run journal.Entry
+}
+
+// noteBegan notes that the command runs under a lock with that value.
+func (r *runner) noteBegan(value string) runNotes {
 	holder, _, _ := owner.Of(value)
-	run := journal.Entry{ID: journal.RunID(value), Kind: journal.Began, Holder: holder, BeganMillis: r.clock.Wall().UnixMilli()}
-	r.note(run)
-	return func(result job.Result) {
-		end := run
-		switch {
-		case result.Cut:
-			end.Kind, end.Why = journal.Cut, "--max-hold"
-		case result.Lost:
-			end.Kind, end.Why = journal.Lost, result.Why
-		default:
-			end.Kind, end.Status = journal.Ran, &result.Status
-		}
-		r.note(end)
+	n := runNotes{r, journal.Entry{ID: journal.RunID(value), Kind: journal.Began, Holder: holder, BeganMillis: r.clock.Wall().UnixMilli()}}
+	r.note(n.run)
+	return n
+}
+
+// left notes that the command has ended, and what it left running has the lock. The run itself has
+// not ended: nothing else at the masters would tell that it is not at work.
+func (n runNotes) left(status int, what string) {
+	now := n.run
+	now.Status, now.Why = &status, "the command has ended, and what it left running has the lock"+what
+	n.note(now)
+}
+
+// ended notes the end.
+func (n runNotes) ended(result job.Result) {
+	end := n.run
+	end.Why = result.Why
+	switch {
+	case result.Cut:
+		end.Kind, end.Why = journal.Cut, "--max-hold"
+	case result.Lost:
+		end.Kind = journal.Lost
+	default:
+		end.Kind, end.Status = journal.Ran, &result.Status
 	}
+	n.note(end)
 }
 
 // noteMiss notes why the command did not run.

@@ -43,8 +43,9 @@ const (
 // replacing is the end of the owner of a run that asks the holder of this value to end.
 func replacing(value string) string { return ", to replace " + digest(value) }
 
-// heed ends the command, until ctx ends, once somebody asks for that who waits for its lock.
-func (h *holder) heed(ctx context.Context, value string) {
+// heed ends the command, until ctx ends, once somebody asks for that who waits for its lock. It
+// returns who did; empty for nobody.
+func (h *holder) heed(ctx context.Context, value string) (by string) {
 	for clock.Sleep(ctx, h.clock, min(h.ttl/heedShare, heedAtMost)) {
 		status, _ := admin.Of(h.locker).Inspect(ctx, h.name) //nolint:errcheck // one master that tells is enough
 		by, asked := replacer(&status, value)
@@ -56,8 +57,9 @@ func (h *holder) heed(ctx context.Context, value string) {
 		case h.signals <- syscall.SIGTERM: // to the supervisor, which cannot tell it from another
 		case <-ctx.Done():
 		}
-		return
+		return by
 	}
+	return ""
 }
 
 // replacer returns who waits for a lock and asks the holder of this value to end.

@@ -41,6 +41,8 @@ func TestAReplacedRunHasEndedWhenTheNextBegins(t *testing.T) {
 		first = next
 	}
 	assert.Contains(t, inspect(t, c.URLs(), "x").Owner, "me, to replace ")
+	ran := history(t, cluster.NewConnected(t, c.URLs()), "x", admin.KindBegan)[1]
+	assert.Equal(t, "replaced by me", ran.Why)
 	require.NoError(t, first.Kill())
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/pgroup"
@@ -39,8 +40,16 @@ func TestLockStaysWhileABackgroundJobOfTheCommandRuns(t *testing.T) {
 		before = now
 		return renewed
 	})
+	l := cluster.NewConnected(t, c.URLs())
+	clitest.WaitFor(t, "the history tells that a helper has the lock", func() bool {
+		now := history(t, l, "x", admin.KindBegan)
+		at := now[len(now)-1]
+		return len(now) == 1 && at.Status != nil && *at.Status == 3 &&
+			at.Why == fmt.Sprintf("the command has ended, and what it left running has the lock: process %d (sleep)", job)
+	})
 	status, _, stderr := run(t, c.URLs(), line("x", "--no-wait", "true")...)
-	assert.Equal(t, cli.ExitTaken, status, stderr)
+	assert.Equal(t, cli.ExitTaken, status)
+	assert.Contains(t, stderr, fmt.Sprintf("; the command has ended, and what it left running has the lock: process %d (sleep)\n", job))
 	require.NoError(t, syscall.Kill(r.Pid(), syscall.SIGINT))
 	status, stderr = r.End(t)
 	assert.Equal(t, 3, status, "the status is the command's own")

@@ -46,11 +46,12 @@ func (h *holder) run(ctx context.Context) (err error) {
 	if h.flags.maxHold > 0 {
 		command.HoldEnds = acquired.Add(h.flags.maxHold)
 	}
-	ended := h.noteBegan(lock.Value())
+	notes := h.noteBegan(lock.Value())
+	command.Left = notes.left
 	result, err := h.under(ctx, lock, &command)
 	if err != nil {
 		h.giveUp(lock)
-		ended(job.Result{Status: cli.ExitStatus(err)})
+		notes.ended(job.Result{Status: cli.ExitStatus(err)})
 		return h.messages.End("not-run", err)
 	}
 	if h.lost = result.Lost; h.lost {
@@ -62,7 +63,7 @@ func (h *holder) run(ctx context.Context) (err error) {
 		h.awaitVotes(acquired)
 		h.sayDegraded(true)
 	}
-	ended(result)
+	notes.ended(result)
 	switch {
 	case h.lost:
 		return cli.StatusError{Status: cli.ExitLost}
@@ -79,11 +80,16 @@ func (h *holder) under(ctx context.Context, lock *redlock.Lock, command *job.Job
 		return command.Run(lock)
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	var by string
 	var watcher sync.WaitGroup
-	watcher.Go(func() { h.heed(ctx, lock.Value()) })
-	defer watcher.Wait()
-	defer cancel()
-	return command.Run(lock)
+	watcher.Go(func() { by = h.heed(ctx, lock.Value()) })
+	result, err := command.Run(lock)
+	cancel()
+	watcher.Wait()
+	if by != "" && !result.Lost {
+		result.Why = "replaced by " + by
+	}
+	return result, err
 }
 
 // release gives the lock back. The command has ended, so its status stands, unless the masters say

@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
+	"github.com/redquorum/redquorum/internal/journal"
 )
 
 // holderBound bounds the wait for the name of the holder.
@@ -21,6 +22,7 @@ const holderBound = time.Second
 type tenant struct {
 	held    bool
 	readers bool
+	value   string
 	owner   string // empty if the value does not tell, such as that of another library
 	since   admin.Since
 }
@@ -28,10 +30,10 @@ type tenant struct {
 // tenantOf returns who has a lock by what the masters tell; of several locks, whoever got one
 // first. What is not known is empty.
 func tenantOf(locks ...admin.Status) (first tenant) {
-	add := func(owner string, since admin.Since) {
+	add := func(value, owner string, since admin.Since) {
 		earlier := !since.Time.IsZero() && (first.since.Time.IsZero() || since.Time.Before(first.since.Time))
 		if !first.held || earlier {
-			first.owner, first.since, first.held = owner, since, true
+			first.value, first.owner, first.since, first.held = value, owner, since, true
 		}
 	}
 	for i := range locks {
@@ -41,11 +43,11 @@ func tenantOf(locks ...admin.Status) (first tenant) {
 			first.readers = true
 			for _, n := range status.Nodes {
 				for _, r := range n.Readers {
-					add(r.Owner, r.Since)
+					add(r.Value, r.Owner, r.Since)
 				}
 			}
 		case status.Value != "":
-			add(status.Owner, status.Since)
+			add(status.Value, status.Owner, status.Since)
 		}
 	}
 	return first
@@ -86,6 +88,20 @@ func (h *holder) tenant(ctx context.Context) tenant {
 	return tenantOf(status)
 }
 
+// outlived says so, behind a semicolon, if the command of a tenant has ended, and what it left
+// running has the lock: the first thing that people ask of a job that is skipped again and again.
+func (h *holder) outlived(ctx context.Context, t tenant) string {
+	ctx, cancel := context.WithTimeout(ctx, holderBound)
+	defer cancel()
+	told, _ := admin.Of(h.locker).History(ctx, h.name) //nolint:errcheck // as above
+	for _, e := range told {
+		if e.Kind == admin.KindBegan && e.Status != nil && e.ID == journal.RunID(t.value) {
+			return "; " + e.Why
+		}
+	}
+	return ""
+}
+
 // taken reports that somebody else has the lock, and returns the exit status as an error. A holder
 // that is too old is a failure whatever the flags say of conflicts: something hangs.
 func (h *holder) taken(ctx context.Context) error {
@@ -113,6 +129,9 @@ func (h *holder) taken(ctx context.Context) error {
 	if age := h.flags.stale; age > 0 && about != nil && about.HeldMillis >= age.Milliseconds() {
 		event, status = "stale", cli.ExitTaken
 		text += fmt.Sprintf(": for longer than --stale %v", age)
+	}
+	if !h.quiet || event != job.Taken {
+		text += h.outlived(ctx, t)
 	}
 	return h.messages.About(about).End(event, cli.StatusError{Status: status, Err: errors.New(text)})
 }

@@ -172,15 +172,16 @@ func (h *holder) whyWaiting(ctx context.Context, misnamed error) (why string, ab
 	}
 	t := h.tenant(ctx)
 	about = t.holder(h.clock.Wall())
+	left := h.outlived(ctx, t)
 	switch {
 	case h.flags.permits > 0:
-		return ", which are all taken" + by(", the first by ", about), about
+		return ", which are all taken" + by(", the first by ", about) + left, about
 	case t.readers:
-		return ", held by readers" + by(", the first of them ", about), about
+		return ", held by readers" + by(", the first of them ", about) + left, about
 	case t.held && about == nil:
 		return ", which is taken", nil
 	default:
-		return by(", held by ", about), about
+		return by(", held by ", about) + left, about
 	}
 }
 
