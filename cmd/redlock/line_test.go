@@ -64,7 +64,7 @@ func TestWrongEndpointsAreUsageErrorsWithoutThePassword(t *testing.T) {
 		{"", "doctor --nodes a:1,a:1", "are the same server"},
 		{"", "unlock --force --reason y x --nodes a:1 --nodes-file DIR/empty", "only one of them"},
 		{"", "unlock --force x --nodes a:1", "give --reason"},
-		{"", "log redis://:secret@a:1", "log takes no arguments"},
+		{"", "log redis://:secret@a:1", "the name of a lock is wanted"},
 		{"", "doctor --nodes-file DIR/empty", "--nodes-file: no endpoint"},
 		{"", "doctor --nodes-file DIR/large", "is larger than"},
 		{"", "doctor --nodes-file DIR/none", "--nodes-file: open"},
