@@ -204,8 +204,12 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	}
 }
 
-// refusedFresh judges the error of a call for names that nobody ever used.
+// refusedFresh judges the error of a call for names that nobody ever used. A Locker that got no lock
+// yet may still be finding its cluster, which takes longer beside a fault (Locker.Ready).
 func (a *actor) refusedFresh(q *request, err error, ctx *limited, life *life) {
+	if life.got.Load() == 0 && len(a.plan.faults) > 0 {
+		return
+	}
 	used := slices.ContainsFunc(q.names, func(name string) bool { return !strings.HasPrefix(name, "once") })
 	if !used && ctx.Err() == nil && !life.closed.Load() {
 		a.promise("a free name is had at once", !a.plan.steady() || !a.look || is(err, redlock.ErrNoValidity) || q.asked.fencing && (a.plan.spoiled() || a.plan.wrong >= 0),

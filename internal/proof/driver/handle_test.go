@@ -331,8 +331,8 @@ func (a *actor) released(h *handle) {
 	}
 	for _, name := range h.hold.Names {
 		kept := 0
-		for _, m := range a.masters {
-			if value, _, found := m.get(name); found && value == h.hold.Value {
+		for i, m := range a.masters {
+			if value, _, found := m.get(name); found && value == h.hold.Value && !a.plan.hasSnapshotOf(i) {
 				kept++
 			}
 		}

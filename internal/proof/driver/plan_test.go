@@ -273,6 +273,11 @@ func (p *plan) steady() bool {
 	return !others && !partial && p.masters >= 3
 }
 
+// hasSnapshotOf reports whether a master may have again what it deleted.
+func (p *plan) hasSnapshotOf(master int) bool {
+	return slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master == master && f.what == "restarts from a snapshot" })
+}
+
 // keepsReleases reports whether a master may fail to run a release. Until it is asked again, it has
 // what it granted to an attempt, and a waiting call may meet its own.
 func (p *plan) keepsReleases() bool {
