@@ -71,9 +71,19 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 	switch a.rng.IntN(4) {
 	case 0, 1:
 		endpoint := a.endpoints[a.rng.IntN(len(a.endpoints))]
+		if a.unlisted(endpoint) {
+			if !a.stopping.TryLock() { // two at once may leave members that no list leads to
+				return "nothing", nil
+			}
+			defer a.stopping.Unlock()
+			before, err = cluster.Members(ctx)
+			if err != nil || !a.reachable(append(before.Members, admin.Member{Endpoint: endpoint})) {
+				return "Members", err
+			}
+		}
 		what, err = "Add "+endpoint, cluster.Add(ctx, endpoint)
 	case 2:
-		if !a.stopping.TryLock() { // two at once may leave members that no list leads to
+		if !a.stopping.TryLock() {
 			return "nothing", nil
 		}
 		defer a.stopping.Unlock()
@@ -81,10 +91,7 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 			return "Members", err
 		}
 		one := before.Members[a.rng.IntN(len(before.Members))]
-		listed := slices.DeleteFunc(slices.Clone(before.Members), func(m admin.Member) bool {
-			return m.ID == one.ID || strings.HasSuffix(m.Endpoint, a.endpoints[len(a.endpoints)-1])
-		})
-		if len(listed) <= (len(before.Members)-1)/2 { // a list that lacks most members leads to none of them
+		if !a.reachable(slices.DeleteFunc(slices.Clone(before.Members), func(m admin.Member) bool { return m.ID == one.ID })) {
 			return "nothing", nil
 		}
 		id := one.ID
@@ -99,6 +106,23 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 	a.reachIf("a change of members", err == nil && what != "SetMaxTTL")
 	a.reachIf("a change that its context ended", err != nil && ctx.Err() != nil)
 	return what, err
+}
+
+// unlisted reports whether no client has a master in its list.
+func (r *run) unlisted(endpoint string) bool {
+	return strings.HasSuffix(endpoint, r.endpoints[len(r.endpoints)-1])
+}
+
+// reachable reports whether clients that begin with their lists find such members: most of them are
+// listed, and one that forgets is not all that knows of the cluster.
+func (r *run) reachable(members []admin.Member) bool {
+	listed := 0
+	for i := range members {
+		if !r.unlisted(members[i].Endpoint) {
+			listed++
+		}
+	}
+	return listed > len(members)/2 && (len(members) > 1 || !r.plan.forgets)
 }
 
 // agree looks whether all who were told a version of a list were told the same.
