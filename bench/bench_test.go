@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/bench/contention"
+	"github.com/redquorum/redquorum/bench/load"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // row is one row of the report.
@@ -106,6 +108,12 @@ func BenchmarkTaken(b *testing.B) { run(b, "Taken") }
 //	                 median of the turns
 //	second-rounds-%  of the locks with a token, how many took a second round to get it
 func BenchmarkFencing(b *testing.B) { run(b, "Fencing") }
+
+// BenchmarkHistory shows what the history of names adds to a lock and its unlock ([load.Costs]):
+// where each lock has a name of its own, so that most notes are dropped, and those that are sent.
+func BenchmarkHistory(b *testing.B) {
+	load.Costs(b, load.Variant{Name: "history", Options: []redlock.Option{redlock.WithHistory()}})
+}
 
 // BenchmarkKinds compares the kinds of locks that nobody else wants to the mutex, in turns:
 //
