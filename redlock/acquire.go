@@ -59,7 +59,7 @@ type call struct {
 	since  clock.Instant
 	yields bool         // gives way to waiters elsewhere, even if the round is won
 	taken  *atomic.Bool // for one of several waits of a call: one of them took its lock
-	asks   time.Time    // since when, with WithHistory
+	asks   int64        // since when, with WithHistory: Unix time in milliseconds
 }
 
 // newCall returns a call for a mutex, after checking all of its arguments.
@@ -67,7 +67,7 @@ func (l *Locker) newCall(ctx context.Context, name string, opts []LockOption) (c
 	cfg, err := l.config.lockConfig(ctx, name, opts)
 	c := call{lockConfig: cfg, locker: l, kind: mutex{}, name: [1]string{name}}
 	if c.history {
-		c.asks = l.clock.Wall()
+		c.asks = l.clock.Wall().UnixMilli()
 	}
 	return c, err
 }

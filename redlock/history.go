@@ -263,7 +263,7 @@ func (c *call) missed(err error) error {
 	if !c.history || err == nil || c.first != "" || errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) {
 		return err
 	}
-	e := journal.Entry{Kind: journal.Missed, BeganMillis: c.asks.UnixMilli()}
+	e := journal.Entry{Kind: journal.Missed, BeganMillis: c.asks}
 	_, semaphore := c.kind.(*permit)
 	switch {
 	case errors.Is(err, ErrTaken):

@@ -142,6 +142,9 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		c.waits = pick(rare, 10*time.Millisecond, 80*time.Millisecond, 700*time.Millisecond)
 		c.opts = append(c.opts, redlock.WithNodeTimeout(c.waits))
 	}
+	if p.rng("history", uint64(i)).IntN(3) == 0 { //nolint:gosec // it is not negative
+		c.opts = append(c.opts, redlock.WithHistory())
+	}
 	if p.prefix != "" {
 		c.opts = append(c.opts, redlock.WithKeyPrefix(p.prefix))
 	}

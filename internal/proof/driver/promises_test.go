@@ -53,6 +53,8 @@ var promises = []said{
 	{"docs/safety.md", "It is free right after, unless it is still held", "a minimum hold ends in time"},
 	{"redlock.WithMinHold", "nobody can acquire the name until then", "minimum hold"},
 	{"redlock.WithMaxHold", "WithMaxHold sets how long the lock can be held at all, renewed and extended or not", "the longest hold"},
+	{"redlock.WithHistory", "who had the lock, from when to when, and who lost it and why", "the history tells how locks ended"},
+	{"admin.Operator.History", "A run is one entry", "a run is one entry of the history"},
 	{"redlock.WithDrift", "rate·TTL + fixed is subtracted from the validity of every lock", "validity below the TTL"},
 	{"redlock.WithTTL", "WithTTL sets how long nodes keep the lock without hearing from us", "validity below the TTL"},
 	{"redlock.Lock.Fence", "Fence returns the fencing token of the lock, or 0 without [WithFencing].", "Fence with fencing only"},

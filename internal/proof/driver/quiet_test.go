@@ -75,6 +75,7 @@ func (r *run) quiet() {
 		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.forgets || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
 	}
 	r.masterKeys(held)
+	r.noted()
 	r.tells(held)
 	r.free(held)
 	r.renumbers(held)
