@@ -28,6 +28,7 @@ var lockerFigures = []figure[redlock.Stats]{
 	{form{counter, "redquorum.votes.handed_over", "{vote}", "Votes that releases gave to waiters."}, func(s *redlock.Stats) float64 { return float64(s.HandedOver) }},
 	{form{counter, "redquorum.waiters.woken", "{vote}", "Votes handed over that woke a waiter."}, func(s *redlock.Stats) float64 { return float64(s.Woken) }},
 	{form{counter, "redquorum.waiter.polls", "{attempt}", "Attempts of waiters that nothing woke."}, func(s *redlock.Stats) float64 { return float64(s.Polls) }},
+	{form{counter, "redquorum.history.dropped", "{note}", "Notes of what became of names that were dropped."}, func(s *redlock.Stats) float64 { return float64(s.HistoryDropped) }},
 	{form{counter, "redquorum.hooks.dropped", "{call}", "Calls of hooks dropped because too many were outstanding."}, func(s *redlock.Stats) float64 { return float64(s.HooksDropped) }},
 }
 

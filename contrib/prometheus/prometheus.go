@@ -45,6 +45,7 @@ var lockerMetrics = []metric[redlock.Stats]{
 	counter("votes_handed_over_total", "Votes that releases gave to waiters.", func(s redlock.Stats) uint64 { return s.HandedOver }),
 	counter("waiters_woken_total", "Votes handed over that woke a waiter.", func(s redlock.Stats) uint64 { return s.Woken }),
 	counter("waiter_polls_total", "Attempts of waiters that nothing woke.", func(s redlock.Stats) uint64 { return s.Polls }),
+	counter("history_dropped_total", "Notes of what became of names that were dropped.", func(s redlock.Stats) uint64 { return s.HistoryDropped }),
 	counter("hooks_dropped_total", "Calls of hooks dropped because too many were outstanding.", func(s redlock.Stats) uint64 { return s.HooksDropped }),
 }
 

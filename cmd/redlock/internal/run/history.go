@@ -49,6 +49,9 @@ func (n runNotes) ended(result job.Result) {
 		end.Kind = journal.Lost
 	default:
 		end.Kind, end.Status = journal.Ran, &result.Status
+		if result.Asked != nil && end.Why == "" {
+			end.Why = fmt.Sprintf("asked to end: %v", result.Asked)
+		}
 	}
 	n.note(end)
 }

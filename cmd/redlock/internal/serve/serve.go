@@ -30,7 +30,7 @@ The page only reads, and asks the masters once a second at most, and only while 
 the number of viewers: docs/dashboard.md has the cost. It needs the rights that list needs.
 
   /               the pages
-  /api/v1/list, inspect?name=NAME, members, log
+  /api/v1/list, inspect?name=NAME, members, log, log?name=NAME
                   what these commands print with --json
   /api/v1/queues, queue?name=NAME
                   counts of each queue; what queue list prints with --json
