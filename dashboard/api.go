@@ -279,7 +279,7 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(&b, "redquorum_serve_locks{state=%q} %d\n", state, states[state])
 		}
 		one("serve_waiters", "Processes that wait, at each master for which they do.", float64(waiting))
-		one("serve_oldest_hold_seconds", "For how long the oldest lock on the masters has been held.", oldest.Seconds())
+		one("serve_oldest_hold_seconds", "For how long the oldest lock on the masters has been held, elections left out.", oldest.Seconds())
 		one("serve_listing_complete", "Whether no lock that is held is missing from these figures.", truth(s.listing.Complete))
 		one("serve_listing_age_seconds", "Age of the figures about locks.", s.at.Sub(s.listedAt).Seconds())
 	}

@@ -203,6 +203,8 @@ func TestEachPageTellsWhatItIsFor(t *testing.T) {
 		{ID: "2", Kind: journal.Added, Why: "redis://c:1"},
 		{ID: "3", Key: "x", Kind: journal.Ran, Holder: "<me>", By: "me", Millis: 3_600_000, BeganMillis: 1_000, Status: new(int)},
 	}}
+	s.locks[0].Tenure = survey.Tenure{Since: "2026-11-27T01:00:00Z", HeldMillis: 5000}
+	s.locks[1].Tenure = survey.Tenure{Since: "2026-11-01T01:00:00Z", HeldMillis: 5000000} // a leader stays
 	s.locks[1].Kind, s.locks[1].Term, s.locks[1].NewestTerm = survey.KindElection, 7, 7
 	s.locks[1].Terms = []survey.Term{{Term: 7, Owner: "you"}, {Term: 5, Owner: "another"}}
 	d := open(t, s, settings{})
@@ -214,7 +216,7 @@ func TestEachPageTellsWhatItIsFor(t *testing.T) {
 		"/members":     {"A1", "1 of 2 members are known to have version 2.", "added", "redis://c:1"},
 		"/elections":   {"you</bdi> leads in term 7", "another"},
 		"/log":         {"forced", "gone", `href="lock?name=x"`},
-		"/metrics":     {"redquorum_node_up{node=\"redis://a:1\"} 1\n", "redquorum_node_votes{node=\"redis://b:1\"} 0\n", "redquorum_serve_locks{state=\"held\"} 2\n"},
+		"/metrics":     {"redquorum_node_up{node=\"redis://a:1\"} 1\n", "redquorum_node_votes{node=\"redis://b:1\"} 0\n", "redquorum_serve_locks{state=\"held\"} 2\n", "serve_oldest_hold_seconds 5\n"},
 	} {
 		page := get(t, d, target)
 		for _, want := range wants {

@@ -358,7 +358,9 @@ func (s *snapshot) counts() (states map[string]int, waiting int, oldest time.Dur
 	for _, e := range s.locks {
 		states[e.Words.State]++
 		waiting += e.Waiting()
-		oldest = max(oldest, time.Duration(e.Held)*time.Millisecond)
+		if e.Kind != survey.KindElection { // leaders stay
+			oldest = max(oldest, time.Duration(e.Held)*time.Millisecond)
+		}
 	}
 	return states, waiting, oldest
 }

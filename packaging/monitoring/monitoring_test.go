@@ -132,9 +132,13 @@ var metricName = regexp.MustCompile(`\bredquorum_\w+`)
 // Two programs share three masters, and a real Prometheus looks at both.
 func TestTheDashboardsQueriesReturnDataAndTheAlertsAreOfRealFigures(t *testing.T) {
 	masters := redlocktest.Start(t, 3)
-	p := startPrometheus(t, map[string]any{"scrape_configs": []any{map[string]any{
-		"job_name": "shop", "static_configs": []any{map[string]any{"targets": []string{program(t, masters), program(t, masters)}}},
-	}}})
+	job := func(name string, targets ...string) map[string]any {
+		return map[string]any{"job_name": name, "static_configs": []any{map[string]any{"targets": targets}}}
+	}
+	open := func(*http.Request) (string, bool) { return "", true }
+	p := startPrometheus(t, map[string]any{"scrape_configs": []any{
+		job("shop", program(t, masters), program(t, masters)), job("serve", page(t, masters, open)),
+	}})
 	exprs, titles := queries(t)
 	for i, expr := range exprs {
 		cluster.Eventually(t, time.Minute, func() string {
@@ -152,8 +156,8 @@ func TestTheDashboardsQueriesReturnDataAndTheAlertsAreOfRealFigures(t *testing.T
 	}
 	p.requireRules(len(rules(t)))
 	// Both programs tell of the same three masters.
-	assert.Equal(t, []string{"3"}, p.query(`max by (job) (sum without (node) (redquorum_node_votes))`))
-	assert.Equal(t, []string{"6"}, p.query(`count by (job) (redquorum_node_votes)`))
+	assert.Equal(t, []string{"3"}, p.query(`max by (job) (sum without (node) (redquorum_node_votes{job="shop"}))`))
+	assert.Equal(t, []string{"6"}, p.query(`count by (job) (redquorum_node_votes{job="shop"})`))
 	assert.Empty(t, p.query(`ALERTS{alertname=~".*Quorum|.*Vote|.*Spare"}`))
 }
 
@@ -166,13 +170,11 @@ func TestWhatIsScrapedIsThere(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(password, []byte("sesame\n"), 0o600))
 	masters := redlocktest.Start(t, 3)
-	page, err := dashboard.New(t.Context(), masters.Endpoints(), dashboard.WithLogin(func(r *http.Request) (string, bool) {
+	login := func(r *http.Request) (string, bool) {
 		name, given, _ := r.BasicAuth()
 		return name, name == "prometheus" && given == "sesame"
-	}))
-	require.NoError(t, err)
-	t.Cleanup(page.Close)
-	filled := strings.NewReplacer("[app-1:9100, app-2:9100]", "["+program(t, masters)+"]", "[ops-1:8700]", "["+serve(t, page)+"]",
+	}
+	filled := strings.NewReplacer("[app-1:9100, app-2:9100]", "["+program(t, masters)+"]", "[ops-1:8700]", "["+page(t, masters, login)+"]",
 		"/etc/prometheus/redlock-password", password).Replace(string(text))
 	var settings map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(filled), &settings))
@@ -186,6 +188,15 @@ func TestWhatIsScrapedIsThere(t *testing.T) {
 			return ""
 		})
 	}
+}
+
+// page serves that of the masters, and returns its address.
+func page(t *testing.T, masters *redlocktest.Cluster, login func(*http.Request) (string, bool)) (address string) {
+	t.Helper()
+	page, err := dashboard.New(t.Context(), masters.Endpoints(), dashboard.WithLogin(login))
+	require.NoError(t, err)
+	t.Cleanup(page.Close)
+	return serve(t, page)
 }
 
 // serve serves until the test ends, and returns its address.
