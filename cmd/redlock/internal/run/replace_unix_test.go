@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,10 +76,10 @@ func TestACommandThatDoesNotEndIsNotReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "beat")
 	first := clitest.Start(t, c.URLs(), append(line("x", patient+"--ttl 3s"), clitest.As("beat", file)...)...)
 	clitest.WaitFor(t, "it runs", func() bool { _, _, err := readBeat(file); return err == nil })
-	status, stdout, stderr := run(t, c.URLs(), line("x", "--replace --wait 3s", "echo", "no")...)
+	asks := regexp.MustCompile(": it is asked to end\n")
+	status, stdout, stderr := runUntilItSays(t, asks, c.URLs(), line("x", "--replace --wait 3s", "echo", "no")...)
 	assert.Equal(t, cli.ExitTaken, status)
 	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, ": it is asked to end\n")
 	assert.Contains(t, stderr, "although it was asked to end\n")
 	require.NoError(t, first.Kill())
 }
