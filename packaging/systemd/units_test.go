@@ -2,7 +2,9 @@
 package systemd_test
 
 import (
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,25 +88,43 @@ func (m *machine) words(unit, instance string, variables ...string) (words []str
 	return words
 }
 
+// commented are the lines of master.conf for TLS.
+var commented = regexp.MustCompile(`(?m)^#(port|tls-)`)
+
 // masters starts those of redlock-master.service, and writes the list of them.
-func (m *machine) masters() (urls []string) {
+func (m *machine) masters(overTLS bool) {
 	m.t.Helper()
 	redistest.Require(m.t)
-	out, err := exec.Command("sh", "../secrets", m.path("/secrets")).CombinedOutput()
+	out, err := exec.Command("sh", "../secrets", m.path("/secrets"), "master.example").CombinedOutput()
 	require.NoError(m.t, err, "%s", out)
-	words := m.words("redlock-master.service", "", "${STATE_DIRECTORY}", "/state", "${CREDENTIALS_DIRECTORY}", m.path("/secrets/masters"))
+	made := m.path("/secrets/masters")
+	words := m.words("redlock-master.service", "", "${STATE_DIRECTORY}", "/state", "${CREDENTIALS_DIRECTORY}", made)
 	require.Equal(m.t, []string{m.path("/usr/bin/redis-server"), m.path("/etc/redlock/master.conf"), "--dir", "/state", "--aclfile"}, words[:5])
 	conf, err := os.ReadFile("master.conf")
 	require.NoError(m.t, err)
 	password, err := os.ReadFile(m.path("/secrets/operator/password"))
 	require.NoError(m.t, err)
+	if overTLS {
+		conf = commented.ReplaceAll(conf, []byte("$1"))
+	}
+	text := strings.ReplaceAll(string(conf), "/run/credentials/redlock-master.service", made)
+	args := append(redistest.Directives(text, "bind", "port", "tls-port"), words[4:]...)
+	var urls []string
 	for range 3 {
-		args := append(redistest.Directives(string(conf), "bind", "port"), words[4:]...)
-		server := redistest.StartOne(m.t, redistest.WithArgs(args...))
-		urls = append(urls, "redis://operator:"+string(password)+"@"+server.Addr())
+		at, end, more := redistest.FreeAddr(m.t), "", []string(nil)
+		if overTLS { // beside a port for our own probe
+			_, port, err := net.SplitHostPort(at)
+			require.NoError(m.t, err)
+			more, end = []string{"--tls-port", port}, "?servername=master.example&cacert="+m.path("/secrets/operator/ca.crt")
+		}
+		server := redistest.StartOne(m.t, redistest.WithArgs(slices.Concat(args, more)...))
+		scheme := "rediss://"
+		if !overTLS {
+			scheme, at = "redis://", server.Addr()
+		}
+		urls = append(urls, scheme+"operator:"+string(password)+"@"+at+end)
 	}
 	m.write("/etc/redlock/nodes", strings.Join(urls, "\n"), 0o600)
-	return urls
 }
 
 // run runs the line of a unit until it ends.
@@ -148,8 +168,18 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 }
 
 func TestTheUnitsRun(t *testing.T) {
+	for _, overTLS := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", overTLS), func(t *testing.T) {
+			t.Parallel()
+			testUnits(t, overTLS)
+		})
+	}
+}
+
+func testUnits(t *testing.T, overTLS bool) {
+	t.Helper()
 	m := install(t)
-	m.masters()
+	m.masters(overTLS)
 	doctor := func() (string, error) {
 		out, err := exec.Command(m.path("/usr/bin/redlock"), "doctor", "--nodes-file", m.path("/etc/redlock/nodes"), "--fail-on", "warning").CombinedOutput()
 		return string(out), err
