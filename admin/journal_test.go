@@ -53,6 +53,22 @@ func TestTheLogTellsOfForcedReleasesAndOfLosses(t *testing.T) {
 	})
 }
 
+// The token of a lease of redlock serve is for its holder alone, and the log for everybody.
+func TestTheLogDoesNotTellTheTokenOfALease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Renewing(redlock.WithOwner("lease;door=http;from=a:1;owner=w;token=secret"))
+		lock := c.Lock(l, "a")
+		require.NoError(t, admin.Of(c.Locker()).ForceUnlock(ctx, "a"))
+		<-lock.Done()
+		virtual.Settle()
+		lines := c.log(l)
+		require.Len(t, lines, 2)
+		for _, line := range lines {
+			assert.Contains(t, line, ", a, w (by http, from a:1), ")
+		}
+	})
+}
+
 // Between an operator's look and its release, the lock goes to the next.
 func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -64,7 +64,7 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 		return
 	}
 	holder, _, _ := owner.Of(lock.value)
-	e := journal.Entry{ID: journal.RunID(lock.value), Kind: journal.Lost, Key: lock.keys()[0], Holder: holder, Why: lock.whyLost(reason)}
+	e := journal.Entry{ID: journal.RunID(lock.value), Kind: journal.Lost, Key: lock.keys()[0], Holder: owner.Shown(holder), Why: lock.whyLost(reason)}
 	if skipped > 0 {
 		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
 	}
@@ -222,7 +222,7 @@ func (l *Locker) forceUnlock(ctx context.Context, name, why string, values []str
 	mu.Unlock()
 	if told.Value != "" {
 		holder, _, _ := owner.Of(told.Value)
-		told.Unlogged = l.log(ctx, forcedEntry(key, holder, why))
+		told.Unlogged = l.log(ctx, forcedEntry(key, owner.Shown(holder), why))
 	}
 	return told, nil
 }
