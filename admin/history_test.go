@@ -149,6 +149,24 @@ func TestTheHistoryTellsOfAnOutageOfAllMasters(t *testing.T) {
 	})
 }
 
+// What one master has is enough; without a majority, something may be missing.
+func TestTheHistoryIsThatOfAllMasters(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(noting("me")...)
+		for i := range 3 {
+			c.Unlock(c.Lock(l, "job"))
+			time.Sleep(2 * time.Second)
+			c.Del("redquorum:log:job", i)
+		}
+		assert.Len(t, c.history(l, "job"), 2, "the first has two, the second one, and the last none")
+		c.Servers[0].Stop()
+		c.Servers[2].Stop()
+		entries, err := admin.Of(l).History(ctx, "job")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Len(t, entries, 1)
+	})
+}
+
 // Whoever locks a name all the time has the newest of its runs, and nobody waits for them.
 func TestNotesThatAreTooManyAreDroppedAndCounted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
