@@ -61,10 +61,10 @@ type (
 
 var uses = []use{
 	lockUse("lock", 8, shortHold, one(mutexes, (*redlock.Locker).Lock, fenced)),
-	lockUse("trylock", 2, shortHold, one(mutexes, (*redlock.Locker).TryLock, fenced)),
+	lockUse("trylock", 2, shortHold, one(mutexes, (*redlock.Locker).TryLock, fenced, redlock.WithHistory())),
 	lockUse("any", 1, shortHold, some(mutexes, 3, (*redlock.Locker).LockAny, fenced)),
 	lockUse("all", 1, shortHold, some(mutexes[2:5], 2, (*redlock.Locker).LockAll, fenced)),
-	lockUse("renewed", 1, 2*ttl, one(long[4:], (*redlock.Locker).Lock)),
+	lockUse("renewed", 1, 2*ttl, one(long[4:], (*redlock.Locker).Lock, redlock.WithHistory())),
 	lockUse("unrenewed", 2, ttl, one(long[:2], (*redlock.Locker).Lock, redlock.WithoutRenewal())),
 	lockUse("sneaking", 2, shortHold, func(ctx context.Context, c *client, rng *rand.Rand) (*redlock.Lock, error) {
 		pause(ctx, upTo(rng, 40*time.Millisecond))

@@ -95,7 +95,7 @@ func RequireClean(tb testing.TB, masters ...Master) {
 			keys, err := m.Keys()
 			keys = slices.DeleteFunc(keys, func(key string) bool {
 				// They expire after the lock.
-				return strings.HasPrefix(key, "redquorum:others:") || strings.HasPrefix(key, "redquorum:permits:") || key == "redquorum:log"
+				return strings.HasPrefix(key, "redquorum:others:") || strings.HasPrefix(key, "redquorum:permits:") || strings.HasPrefix(key, "redquorum:log")
 			})
 			if err != nil {
 				left += fmt.Sprintf("\nnode %d (%s): %v", i, m.Addr(), err)
