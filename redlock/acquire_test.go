@@ -130,7 +130,7 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 
 // The server's words for a script do not name the command that its user may not use.
 func TestAMissingRightSaysWhoKnowsIt(t *testing.T) {
-	const hint = "(`redlock doctor` says what to allow)"
+	const hint = "(`redlock doctor` says what to do)"
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker()
 		c.Each(func(n *fakeredis.Node) {

@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wait"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Errors to branch on with errors.Is.
@@ -107,8 +106,14 @@ func (e *QuorumError) Error() string {
 	if e.ended != nil {
 		fmt.Fprintf(&b, ": %v", e.ended)
 	}
+	said := map[string]bool{}
 	for _, err := range e.Nodes {
-		fmt.Fprintf(&b, "; %v", err)
+		hint := trouble.Of(err.Err).Hint()
+		if said[hint] { // what several need is said once
+			hint = ""
+		}
+		said[hint] = true
+		fmt.Fprintf(&b, "; %s: %v%s", err.Endpoint, err.Err, hint)
 	}
 	return b.String()
 }
@@ -142,13 +147,10 @@ type NodeError struct {
 	Err      error  // a *pool.CallError, if the node was asked
 }
 
-// Error returns the endpoint and the reason, and where to look if the user lacks a right.
+// Error returns the endpoint and the reason, and what to do about it, as far as that can be known
+// from the reason alone.
 func (e *NodeError) Error() string {
-	text := e.Endpoint + ": " + e.Err.Error()
-	if wire.IsForbidden(e.Err) && !errors.Is(e.Err, pool.ErrRefused) {
-		return text + " (`redlock doctor` says what to allow)"
-	}
-	return text
+	return e.Endpoint + ": " + e.Err.Error() + trouble.Of(e.Err).Hint()
 }
 
 // Unwrap returns the reason.

@@ -3,6 +3,7 @@ package survey
 import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // Members is what members --json prints. Its field names are documented (redlock help members).
@@ -49,7 +50,7 @@ func MembersOf(m *admin.Membership, flaws []Flaw) Members {
 			row.State = MemberBarred
 		}
 		if row.State != MemberVotes && one.Err != nil {
-			row.Error = prose.Readable(one.Err.Error())
+			row.Error = prose.Readable(one.Err.Error() + trouble.Of(one.Err).Hint())
 		}
 		v.Members = append(v.Members, row)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // The masters' list of members names endpoints, and whoever may lock may change that list. So a
@@ -21,7 +23,7 @@ import (
 
 // ErrUntrusted means that there is no connection to a member that only the masters name, because
 // our credentials must not go there.
-var ErrUntrusted = errors.New("pool: credentials are not sent there")
+var ErrUntrusted = trouble.Mark(trouble.Untrusted, errors.New("pool: credentials are not sent there"))
 
 // WithMemberCredentials allows the credentials of the first node to go to members on any host.
 func WithMemberCredentials() Option {

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 var (
@@ -10,7 +12,7 @@ var (
 	ErrClosed = errors.New("pool: node closed")
 
 	// ErrTimeout means that no answer came by the call's deadline.
-	ErrTimeout = errors.New("pool: no answer in time")
+	ErrTimeout = trouble.Mark(trouble.Silent, errors.New("pool: no answer in time"))
 
 	// ErrWithdrawn means that its caller has ended a call ([Node.Withdraw]).
 	ErrWithdrawn = errors.New("pool: withdrawn")
@@ -20,11 +22,11 @@ var (
 
 	// ErrStalled means that a connection was given up because its oldest call went unanswered for
 	// too long.
-	ErrStalled = errors.New("pool: node stalled")
+	ErrStalled = trouble.Mark(trouble.Silent, errors.New("pool: node stalled"))
 
 	// ErrProtocol means that a node answered with something that is not Redis, or not an answer to
 	// what it was asked.
-	ErrProtocol = errors.New("pool: protocol error")
+	ErrProtocol = trouble.Mark(trouble.NotRedis, errors.New("pool: protocol error"))
 
 	// ErrRefused means that the server that answers must not vote. The errors below that wrap it
 	// say why.
@@ -32,27 +34,27 @@ var (
 
 	// ErrReplica means that the server is not a master: it replicates another one. It wraps
 	// [ErrRefused].
-	ErrReplica = fmt.Errorf("%w: a replica", ErrRefused)
+	ErrReplica = trouble.Mark(trouble.Replica, fmt.Errorf("%w: a replica", ErrRefused))
 
 	// ErrClusterMode means that the server is a cluster member, which may hand a key to another
 	// member, or fail over. It wraps [ErrRefused].
-	ErrClusterMode = fmt.Errorf("%w: in cluster mode", ErrRefused)
+	ErrClusterMode = trouble.Mark(trouble.Cluster, fmt.Errorf("%w: in cluster mode", ErrRefused))
 
 	// ErrSentinelMode means that the server is a Sentinel, which stores nothing. It wraps
 	// [ErrRefused].
-	ErrSentinelMode = fmt.Errorf("%w: in sentinel mode", ErrRefused)
+	ErrSentinelMode = trouble.Mark(trouble.Sentinel, fmt.Errorf("%w: in sentinel mode", ErrRefused))
 
 	// ErrEvicts means that the server drops keys when its memory is full, and with them locks that
 	// are held (maxmemory with a policy other than noeviction). It wraps [ErrRefused].
-	ErrEvicts = fmt.Errorf("%w: it may evict locks", ErrRefused)
+	ErrEvicts = trouble.Mark(trouble.Evicts, fmt.Errorf("%w: it may evict locks", ErrRefused))
 
 	// ErrDuplicate means that another node reaches the same server, which has only one vote, and
 	// that vote counts there. It wraps [ErrRefused].
-	ErrDuplicate = fmt.Errorf("%w: the same server as another node", ErrRefused)
+	ErrDuplicate = trouble.Mark(trouble.Twin, fmt.Errorf("%w: the same server as another node", ErrRefused))
 
 	// ErrNoScripts means that the server cannot run scripts, or does not let this user run them.
 	// What it granted could not be released. It wraps [ErrRefused].
-	ErrNoScripts = fmt.Errorf("%w: scripts cannot be run", ErrRefused)
+	ErrNoScripts = trouble.Mark(trouble.NoScripts, fmt.Errorf("%w: scripts cannot be run", ErrRefused))
 
 	// ErrAuth means that the server does not let us in: the user or the password is wrong or
 	// missing. It does not wrap [ErrRefused], which is about the server, not about us.
@@ -61,10 +63,10 @@ var (
 	// ErrQuarantined means that the server may have forgotten what it granted, and does not vote
 	// until that has expired. It does not wrap [ErrRefused]: the server is fit to vote, and is
 	// asked like the others.
-	ErrQuarantined = errors.New("quarantined")
+	ErrQuarantined = trouble.Mark(trouble.Quarantined, errors.New("quarantined"))
 
 	// ErrTorn means that the server has the marker of its memory, and has lost other keys.
-	ErrTorn = fmt.Errorf("%w: it lost its list of members, and so a part of its keys", ErrQuarantined)
+	ErrTorn = trouble.Mark(trouble.Torn, fmt.Errorf("%w: it lost its list of members, and so a part of its keys", ErrQuarantined))
 
 	// ErrEndpoint means that an endpoint, or an option of a node, cannot be used. Nothing was
 	// dialed.

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // previous is the connection that a new one follows. A stopped server, or a proxy, may still hold
@@ -35,7 +37,7 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 	network, err := n.config.dial(ctx, e.network, e.address)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("not connected within %v: %w%s", n.config.dialTimeout, err, whereDialed(err))
+			err = trouble.Mark(trouble.Silent, fmt.Errorf("not connected within %v: %w%s", n.config.dialTimeout, err, whereDialed(err)))
 		}
 		return nil, withoutContext(err)
 	}
@@ -50,12 +52,12 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 	if ctx.Err() != nil {
 		var open *tlsError
 		if errors.As(err, &open) { // each side may wait for the other to begin
-			return nil, fmt.Errorf("connected, but no TLS within %v: %s", n.config.dialTimeout, whereTLS)
+			return nil, trouble.Mark(trouble.TLSAtPlain, fmt.Errorf("connected, but no TLS within %v: %s", n.config.dialTimeout, whereTLS))
 		}
-		return nil, fmt.Errorf("connected, but not ready within %v%s", n.config.dialTimeout, whereMute(c))
+		return nil, trouble.Mark(trouble.Silent, fmt.Errorf("connected, but not ready within %v%s", n.config.dialTimeout, whereMute(c)))
 	}
 	if n.mayWantTLS(e, c, err) {
-		err = fmt.Errorf("%w; it has answered nothing: %s", err, wherePlain)
+		err = trouble.Mark(trouble.PlainAtTLS, fmt.Errorf("%w; it has answered nothing: %s", err, wherePlain))
 	}
 	return nil, withoutContext(err)
 }
@@ -73,7 +75,7 @@ func whereMute(c *conn) string {
 // it was the dial's context that ended, and a caller that asks errors.Is means its own.
 func withoutContext(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return errors.New(err.Error())
+		return trouble.Mark(trouble.Of(err), errors.New(err.Error()))
 	}
 	return err
 }
@@ -209,7 +211,7 @@ func hidePassword(err error, password string) error {
 	case password == "" || !strings.Contains(err.Error(), Printable(beginning(password))):
 		return err
 	case errors.Is(err, ErrAuth):
-		return fmt.Errorf("%w: %w", ErrAuth, errHidden)
+		return trouble.Mark(trouble.Of(err), fmt.Errorf("%w: %w", ErrAuth, errHidden))
 	}
 	return errHidden
 }
@@ -260,11 +262,11 @@ func (c *conn) exchange(steps []step) error {
 		var words redis.Error
 		switch {
 		case err != nil && !errors.As(err, &words):
-			if failed != nil {
-				return fmt.Errorf("%w: %w", failed, connectionLost(err))
+			if failed == nil && denied != "" {
+				failed = denied // e.g. too many clients
 			}
-			if denied != "" {
-				return fmt.Errorf("%w: %w", denied, connectionLost(err)) // e.g. too many clients
+			if failed != nil { // it says more than that the connection has ended
+				return trouble.Mark(trouble.Of(failed), fmt.Errorf("%w: %w", failed, connectionLost(err)))
 			}
 			return connectionLost(err)
 		case err == nil && !s.use(reply):
@@ -278,6 +280,9 @@ func (c *conn) exchange(steps []step) error {
 			failed = fmt.Errorf("%s: %w", s.words.name(), words)
 			if s.isAuth(words) {
 				failed = fmt.Errorf("%w: %w", ErrAuth, failed)
+				if trouble.Of(failed) == "" { // in words of its own
+					failed = trouble.Mark(trouble.WrongPassword, failed)
+				}
 			}
 		}
 		c.received++

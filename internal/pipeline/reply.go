@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // isReply reports whether an error of redigo is the server's reply, rather than the end of the
@@ -32,7 +34,7 @@ func hasCode(err error, code string) bool {
 // connectionLost says that a connection ended, in words for people.
 func connectionLost(err error) error {
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("connection closed by the server: %w", err)
+		return trouble.Mark(trouble.Ended, fmt.Errorf("connection closed by the server: %w", err))
 	}
 	return fmt.Errorf("connection lost: %w", err)
 }

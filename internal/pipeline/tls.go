@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // TLSFiles name files of PEM for rediss:// connections. Each connection reads them anew, so they
@@ -132,7 +134,7 @@ func (s *secured) explain(err error, answered bool, now time.Time) error {
 }
 
 // ErrCertificate means that the server does not accept our certificate, or wants one.
-var ErrCertificate = errors.New("pool: client certificate refused or missing")
+var ErrCertificate = trouble.Mark(trouble.Certificate, errors.New("pool: client certificate refused or missing"))
 
 // refusals are the ways in which servers end TLS because of the client's certificate.
 var refusals = []string{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
@@ -36,7 +37,7 @@ func (ms *Membership) whyLocked(i int) error {
 	case n.free() && n.position.of == "":
 		return fmt.Errorf("%w: it was not added", ErrNotMember)
 	case n.free():
-		return fmt.Errorf("%w: it was removed", ErrNotMember)
+		return trouble.Mark(trouble.Removed, fmt.Errorf("%w: it was removed", ErrNotMember))
 	case ms.belief.Conflict != nil && n.phase == phaseVoting: // also of ours
 		return ms.whyNoMemberLocked(i)
 	case ms.View().Voting.Has(i) || !n.seen:
@@ -52,9 +53,9 @@ func (ms *Membership) whyLocked(i int) error {
 	case n.err != nil:
 		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
 	case n.marker.State == record.MarkerLater:
-		return fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined)
+		return trouble.Mark(trouble.LaterMarker, fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined))
 	case n.until <= now && ms.looks:
-		return fmt.Errorf("%w: it votes once a client that takes locks has asked it", pipeline.ErrQuarantined)
+		return trouble.Mark(trouble.Unasked, fmt.Errorf("%w: it votes once a client that takes locks has asked it", pipeline.ErrQuarantined))
 	case n.until <= now:
 		return fmt.Errorf("%w: it is not known yet whether it remembers", pipeline.ErrQuarantined)
 	case n.unnamed():
@@ -171,8 +172,8 @@ func roughly(d time.Duration) time.Duration {
 // Why a node has no vote. Both are errors of package redlock, which programs compare with: so the
 // reasons of this file wrap one of them, or one of package pipeline.
 var (
-	ErrNotMember    = errors.New("redlock: not a member of the cluster")
-	ErrOtherCluster = errors.New("redlock: member of another cluster")
+	ErrNotMember    = trouble.Mark(trouble.NotMember, errors.New("redlock: not a member of the cluster"))
+	ErrOtherCluster = trouble.Mark(trouble.OtherCluster, errors.New("redlock: member of another cluster"))
 )
 
 // whyNoMemberLocked returns why a node that remembers has no vote: its marker does not name a
@@ -182,7 +183,7 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	k, n := &ms.belief, &ms.members[i]
 	switch p := n.place; {
 	case k.Conflict != nil:
-		return fmt.Errorf("%w: %w", ErrOtherCluster, k.Conflict)
+		return trouble.Mark(trouble.Conflict, fmt.Errorf("%w: %w", ErrOtherCluster, k.Conflict))
 	case k.Roster == nil && ms.cluster != "" && p.Version != (record.Version{}) && p.Cluster != ms.cluster:
 		return fmt.Errorf("%w: %s, not %s", ErrOtherCluster, p.Cluster, ms.cluster)
 	case k.Roster == nil && ms.cluster != "" && p.Version == (record.Version{}):
@@ -194,11 +195,11 @@ func (ms *Membership) whyNoMemberLocked(i int) error {
 	case k.Roster == nil && n.unread != nil:
 		return fmt.Errorf("%w: it was asked for the list of members, for %v: %w", pipeline.ErrQuarantined, askTimeout, n.unread)
 	case k.Roster == nil && k.Rival != "":
-		return fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.Rival)
+		return trouble.Mark(trouble.Conflict, fmt.Errorf("%w: the list has masters of two clusters, also of %s, and others that do not answer: leave out those of one", ErrOtherCluster, k.Rival))
 	case k.Roster == nil && p.Version != (record.Version{}) && p.Cluster == k.Few:
-		return fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.Cluster)
+		return trouble.Mark(trouble.NoMajority, fmt.Errorf("%w: no more masters of this list are of cluster %s than do not answer: start those, or leave out the ones that are gone", pipeline.ErrQuarantined, p.Cluster))
 	case k.Roster == nil && p.Version != (record.Version{}):
-		return fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.Cluster, ms.unlistedLocked(p.Cluster))
+		return trouble.Mark(trouble.NoMajority, fmt.Errorf("%w: no majority of cluster %s is in this list and can be reached%s", pipeline.ErrQuarantined, p.Cluster, ms.unlistedLocked(p.Cluster)))
 	case k.Roster == nil && n.forbids:
 		return fmt.Errorf("%w: the user may not read or write %s there, without which it becomes no member of a new cluster", pipeline.ErrQuarantined, pipeline.RegisterKey)
 	case k.Roster == nil && k.unproven != nil && p.Cluster == "" && n.nonMember == n.text:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -218,6 +219,18 @@ func headOf(failure *redlock.QuorumError, nodes []redlock.NodeStats) string {
 // Reason returns the text of an error without that of the sentinel that it wraps.
 func Reason(err, sentinel error) string {
 	return withoutPrefix(strings.TrimPrefix(err.Error(), sentinel.Error()+": "))
+}
+
+// Cause returns the text of an error of this kind, of a master. What it means comes first.
+func Cause(k trouble.Kind, err error) string {
+	text := err.Error()
+	for _, sentinel := range []error{pool.ErrRefused, pool.ErrAuth, pool.ErrUntrusted, pool.ErrCertificate} {
+		text = strings.TrimPrefix(text, sentinel.Error()+": ")
+	}
+	if text = withoutPrefix(text); k != "" && k.Row().Says != "" {
+		return k.Row().Says + ": " + text
+	}
+	return text
 }
 
 // WithoutPrefix returns the text of an error without the prefix of the library: messages on stderr

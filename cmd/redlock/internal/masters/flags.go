@@ -19,6 +19,7 @@ import (
 
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -306,10 +307,9 @@ func Causes(nodes []redlock.NodeStats) string {
 		if admin.Votes(n) {
 			continue
 		}
-		why := cmp.Or(n.Barred, n.Err, errNoAnswer).Error()
-		if errors.Is(n.Err, pool.ErrAuth) {
-			why = "user or password is wrong or missing: " + cli.Reason(n.Err, pool.ErrAuth)
-		}
+		err := cmp.Or(n.Barred, n.Err, errNoAnswer)
+		kind := trouble.Of(err)
+		why := cli.Cause(kind, err) + kind.Hint()
 		if at[why] == nil {
 			reasons = append(reasons, why)
 		}

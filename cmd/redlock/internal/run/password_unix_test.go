@@ -39,7 +39,7 @@ func TestAPasswordIsChangedWithoutAPauseAndWhoMissedItIsTold(t *testing.T) {
 	status, stderr := late.End(t)
 	assert.Equal(t, cli.ExitLost, status)
 	assert.Contains(t, stderr, "; no vote from redis://")
-	assert.Contains(t, stderr, "user or password is wrong or missing: AUTH: WRONGPASS")
+	assert.Contains(t, stderr, "user or password is wrong: AUTH: WRONGPASS")
 	assert.NotContains(t, stderr, "former")
 	assert.Equal(t, "on and on", early.Ask(t, "on and on"))
 	release(t, early)
