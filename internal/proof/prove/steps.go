@@ -63,6 +63,7 @@ func stepsOf(soak bool) []step {
 		{name: "chaos", command: goTest("-run", "TestChaos$", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},
 		{name: "doors", command: goTest("-run", "TestChaosOfDoors", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.doors}, row: waits},
 		{name: "clients", command: goTest("./cmd/redlock/internal/resp/clients"), env: []string{"REDQUORUM_PROVE=1"}, row: waits},
+		{name: "cures", command: goTest("-run", "TestCures", "./cmd/redlock"), env: []string{"REDQUORUM_PROVE=1"}, row: waits},
 		{name: "scenarios", command: goTest("./internal/proof/servers/scenario"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: waits},
 		{name: "fuzz", command: []string{"bash", ".ci/fuzz"}, env: []string{"FUZZTIME=" + size.fuzz}},
 		{name: "seeded bugs", command: []string{"go", "run", "./internal/proof/bugs", "-run", size.seeded}},

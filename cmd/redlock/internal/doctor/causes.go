@@ -1,69 +1,31 @@
 package doctor
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
 )
 
 // certWarning is how long before its end a certificate is reported.
 const certWarning = 30 * 24 * time.Hour
 
-// asFull names a full memory in place of all that it has the server refuse.
-func (f *facts) asFull(found []finding) []finding {
-	refused := func(f finding) bool { return strings.Contains(f.What, "OOM command not allowed") }
-	if !slices.ContainsFunc(found, refused) {
-		return found
-	}
-	found = slices.DeleteFunc(found, func(f finding) bool { return refused(f) || f.Check == "memory" })
-	what, do := f.whatFills()
-	return append(found, finding{severe, "memory", "its memory is full (OOM)" + what, "a full master refuses every lock", do})
-}
-
-// checkTLS explains a connection that failed because of a certificate.
-func (f *facts) checkTLS() (found finding, is bool) {
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.Is(f.err, pool.ErrCertificate):
-		return finding{
-			severe, "certificate", "it wants another client certificate than ours, or any: " + cli.Reason(f.err, pool.ErrCertificate),
-			"a master that rejects us has no vote",
-			"give --cert and --key, or ?cert=FILE&key=FILE in the endpoint, with a certificate that its tls-ca-cert-file has signed " +
-				"and that has not ended",
-		}, true
-	case errors.As(f.err, &invalid) && invalid.Reason == x509.Expired:
-		return finding{
-			severe, "certificate", "its certificate has ended, or not begun: " + f.err.Error(),
-			"a master that may be somebody else has no vote; a majority must answer",
-			"renew the certificate, and check the clocks of both machines",
-		}, true
-	default:
-		return finding{}, false
-	}
-}
-
 // checkCertificates tells which certificates end soon.
-func (f *facts) checkCertificates(add adder) {
+func (f *facts) checkCertificates(r *findings) {
 	for _, one := range []struct {
-		whose, do string
-		end       time.Time
-	}{
-		{"its certificate", "renew it (CONFIG SET tls-cert-file and tls-key-file take a new one without a restart)", f.certEnds},
-		{"our client certificate", "renew it: new connections read the files again", f.ownCertEnds},
-	} {
+		kind  trouble.Kind
+		whose string
+		end   time.Time
+	}{{trouble.CertEnds, "its certificate", f.certEnds}, {trouble.OwnCertEnds, "our client certificate", f.ownCertEnds}} {
 		if left := one.end.Sub(f.now); !one.end.IsZero() && left < certWarning {
-			add(warning, "certificate", "then there is no new connection to this master, and so no vote", one.do,
-				"%s ends in %d days, at %s", one.whose, int(left.Hours()/24), one.end.UTC().Format(time.RFC3339))
+			r.add(one.kind, nil, "%s ends in %d days, at %s", one.whose, int(left.Hours()/24), one.end.UTC().Format(time.RFC3339))
 		}
 	}
 }
@@ -88,12 +50,10 @@ func (f *facts) forgetting() string {
 }
 
 // checkChangedPersistence tells of a server that was made durable while it ran.
-func (f *facts) checkChangedPersistence(add adder) {
+func (f *facts) checkChangedPersistence(r *findings) {
 	fields := strings.Fields(f.marker)
 	if f.durable && f.memory() == markerActive && len(fields) > 3 && fields[3] == "0" {
-		add(note, "persistence", "a restart may not load the locks that it held then, so its next restart still counts as one that forgets",
-			"nothing; or restart it at a quiet moment: after the quarantine that follows it forgets nothing",
-			"a restart forgets nothing now, and did when its memory began")
+		r.add(trouble.WasForgetful, nil, "a restart forgets nothing now, and did when its memory began")
 	}
 }
 
@@ -107,10 +67,9 @@ func checkHosts(all []facts) []finding {
 	}
 	for host, n := range at {
 		if n > (len(all)-1)/2 && n > 1 {
-			return []finding{{
-				note, "host", fmt.Sprintf("%s are on the host %s", prose.Plural(n, "master"), host),
-				"if that machine fails, or its power, too few are left for a majority", "give each master a machine of its own",
-			}}
+			r := &findings{}
+			r.add(trouble.SameHost, nil, "%s are on the host %s", prose.Plural(n, "master"), host)
+			return r.all
 		}
 	}
 	return nil
@@ -125,41 +84,44 @@ var families = []string{
 	"redquorum:intent:", "redquorum:permits:", "redquorum:permit:wait:",
 }
 
+// derivedRules are for all keys that scripts derive from that of a lock.
+func (f *facts) derivedRules() (rules []string) {
+	for _, family := range families {
+		rules = append(rules, quoted("~"+family+f.pattern))
+	}
+	return rules
+}
+
 // rights returns one line that allows the user everything that was refused; empty if nothing was.
 func (f *facts) rights() string {
 	var rules []string
 	for command, refusal := range f.denied {
-		name := strings.ToLower(command)
-		switch {
-		case !isACL(refusal):
+		if !isRight(refusal) {
 			continue
-		case name == "script":
-			name = "script|load"
-		case name == "publish" || name == "subscribe":
+		}
+		if command == "PUBLISH" || command == "SUBSCRIBE" {
 			rules = append(rules, "&redquorum:wake:*")
 		}
-		rules = append(rules, "+"+strings.ReplaceAll(name, " ", "|"))
+		rules = append(rules, ruleOf(command))
 	}
-	if isACL(f.unreadable) || isACL(f.unwritable) {
+	if isRight(f.unreadable) || isRight(f.unwritable) {
 		rules = append(rules, "~redquorum:memory", "+get", "+set", "+time")
 	}
-	if isACL(f.byList) {
+	if isRight(f.byList) {
 		rules = append(rules, "~redquorum:members", "+set", "+time")
 	}
-	if errors.Is(f.err, pool.ErrNoScripts) && isACL(f.err) {
+	if errors.Is(f.err, pool.ErrNoScripts) && trouble.OfReply(wordsIn(f.err)) == trouble.Right {
 		rules = append(rules, "+evalsha", "+eval", "+script|load") // the rest can be tried after that
 	}
-	if isACL(f.unusable) || isACL(f.outside) {
+	if isRight(f.unusable) || isRight(f.outside) {
 		rules = append(rules, "~"+f.pattern)
 	}
-	if isACL(f.derived) {
-		for _, family := range families {
-			rules = append(rules, "~"+family+f.pattern)
-		}
+	if isRight(f.derived) {
+		rules = append(rules, f.derivedRules()...)
 	}
 	for _, lacks := range f.lacks {
 		for _, l := range lacks {
-			if !isUnknown(l.refusal) {
+			if isRight(l.refusal) {
 				rules = append(rules, l.rule)
 			}
 		}
@@ -178,28 +140,8 @@ func (f *facts) rights() string {
 	return f.setUser() + strings.Join(rules, " ")
 }
 
-// isACL reports whether the server refused something to the user, and not to everybody.
-func isACL(refusal error) bool {
-	return refusal != nil && (strings.Contains(refusal.Error(), "NOPERM") || strings.Contains(refusal.Error(), "can't access") ||
-		strings.Contains(refusal.Error(), "no permissions"))
-}
-
-// unknown is how servers say that there is no such command, also to a script.
-var unknown = regexp.MustCompile(`(?i)\bunknown (\w+ )?(sub)?command\b`)
-
-// isUnknown reports whether the server refused a command to everybody: it does not have it, or not
-// by this name.
-func isUnknown(refusal error) bool { return refusal != nil && unknown.MatchString(refusal.Error()) }
-
-// renamed returns the finding with what to do about a command that the server does not have: no
-// rule allows that.
-func (f finding) renamed() finding {
-	if unknown.MatchString(f.What) {
-		f.Do = "take the rename-command of this command out of the server's configuration, and restart it: no rule of an ACL brings it " +
-			"back. A service that does not offer the command, or a server that is too old for it, cannot be cured: use another server"
-	}
-	return f
-}
+// isRight reports whether the server refused something to the user, and not to everybody.
+func isRight(refusal error) bool { return trouble.Of(refusal) == trouble.Right }
 
 // quoted returns a word as redis-cli takes it.
 func quoted(word string) string {

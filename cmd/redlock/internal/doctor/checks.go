@@ -1,36 +1,17 @@
 package doctor
 
 import (
-	"crypto/x509"
-	"errors"
+	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/prose"
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
-
-// severity says how bad a finding is.
-type severity string
-
-const (
-	severe  severity = "error"   // the vote does not count, or cannot be relied on
-	warning severity = "warning" // it works today
-	note    severity = "note"    // good to know
-)
-
-// finding is something to know about a master, or about all of them. Its field names are documented
-// (redlock help doctor).
-type finding struct {
-	Severity severity `json:"severity"`
-	Check    string   `json:"check"` // a word that never changes
-	What     string   `json:"what"`
-	Why      string   `json:"why"`
-	Do       string   `json:"do"`
-}
 
 // limits are what the masters are measured against.
 type limits struct {
@@ -52,125 +33,58 @@ const (
 )
 
 // check returns the findings about one master, most severe first within each subject.
-func (f *facts) check(l limits) (found []finding) {
+func (f *facts) check(l limits) []finding {
+	r := &findings{fill: fill{
+		"endpoint": f.endpoint, "user": quoted(cmp.Or(f.user, "default")), "max-ttl": l.maxTTL.String(), "wait": (3 * max(l.maxTTL, leastQuarantine)).String(),
+		"ttl": l.ttl.String(), "keep": f.keep(),
+	}}
 	if f.err != nil {
-		return []finding{f.checkConnection().renamed()}
+		f.checkConnection(r)
+		return r.all
 	}
-	add := func(s severity, check, why, do, what string, args ...any) {
-		found = append(found, finding{s, check, prose.Readable(fmt.Sprintf(what, args...)), why, do}.renamed())
-	}
-	f.checkSeveral(add)
-	f.checkVote(add, l)
-	f.checkMarker(add)
-	f.checkServer(add)
-	f.checkMemory(add)
-	f.checkPersistence(add, l)
-	f.checkTime(add, l)
-	f.checkName(add)
-	f.checkCommands(add)
-	f.checkKinds(add)
-	f.checkCertificates(add)
-	f.checkChangedPersistence(add)
-	return f.asFull(found)
-}
-
-// adder adds a finding. The format what takes the arguments.
-type adder func(s severity, check, why, do, what string, args ...any)
-
-// checkConnection explains why there is no connection.
-func (f *facts) checkConnection() finding {
-	reason := cli.Reason(f.err, pool.ErrRefused)
-	if found, is := f.checkTLS(); is {
-		return found
-	}
-	for _, known := range []struct {
-		err            error
-		check, why, do string
-	}{
-		{
-			pool.ErrReplica, "replica", "a replica has no vote of its own: it repeats its master's, later",
-			"give the endpoint of an independent master",
-		},
-		{
-			pool.ErrClusterMode, "mode", "a cluster may move the key to another server, or fail over and forget it",
-			"use a standalone server, with cluster-enabled no",
-		},
-		{pool.ErrSentinelMode, "mode", "a Sentinel stores no keys", "give the endpoint of an independent master, not that of its monitor"},
-		{
-			pool.ErrEvicts, "eviction", "an evicted lock can get a second holder",
-			"CONFIG SET maxmemory-policy noeviction, and keep memory free",
-		},
-		{
-			pool.ErrNoScripts, "scripts", "scripts renew and release locks: what this server grants would stay until its TTL ends",
-			"allow EVALSHA, EVAL and SCRIPT LOAD to the user (docs/operations.md); if the server has no Lua, enable it or use another server",
-		},
+	f.takeStates()
+	for _, check := range []func(*findings){
+		f.checkStates, f.checkSeveral, func(r *findings) { f.checkVote(r, l) }, f.checkMarker, f.checkServer, f.checkMemory, f.checkPersistence,
+		func(r *findings) { f.checkTime(r, l) }, f.checkName, f.checkCommands, f.checkKinds, f.checkCertificates, f.checkChangedPersistence,
 	} {
-		if errors.Is(f.err, known.err) {
-			return finding{severe, known.check, reason, known.why, known.do}
-		}
+		check(r)
 	}
-	switch {
-	case errors.Is(f.err, pool.ErrAuth):
-		return finding{
-			severe, "password", "user or password is wrong or missing: " + cli.Reason(f.err, pool.ErrAuth),
-			"a master that rejects us has no vote",
-			"correct user and password in the endpoint, or at the server (ACL LIST)",
-		}
-	case errors.Is(f.err, pool.ErrUntrusted):
-		return finding{
-			severe, "untrusted", "it is not connected to: " + cli.Reason(f.err, pool.ErrUntrusted),
-			"the masters name it, and the list does not: our password or certificate may not go to any host that they name",
-			"add it to the list, with TLS if the others have it; or, if its host is only missing there, give --trust-members",
-		}
-	case errors.As(f.err, new(x509.UnknownAuthorityError)):
-		return finding{
-			severe, "unreachable", "its certificate is not trusted: " + reason,
-			"a master that may be somebody else has no vote; a majority must answer",
-			"trust the authority that signed it: install it on this machine or name its file with --cacert (docs/command.md)",
-		}
-	default:
-		return finding{
-			severe, "unreachable", "it does not answer: " + reason,
-			"a master that does not answer has no vote; a majority must answer",
-			"check that it runs, its address, and the network in between",
-		}
-	}
+	return r.all
 }
+
+// keep returns the command that keeps a change of users over a restart; "" if that is not known, or
+// the server has them in its configuration.
+func (f *facts) keep() string {
+	if f.config["aclfile"] == "" {
+		return ""
+	}
+	return "ACL SAVE"
+}
+
+// leastQuarantine is how long a master that forgot waits at least.
+const leastQuarantine = 4 * time.Second
 
 // checkPersistence tells what a restart forgets.
-func (f *facts) checkPersistence(add adder, l limits) {
-	if status := f.info["rdb_last_bgsave_status"]; status != "" && status != "ok" {
-		add(warning, "save", "a master that cannot save refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no",
-			"check its log; free disk space", "its last snapshot failed")
+func (f *facts) checkPersistence(r *findings) {
+	if status := f.info["rdb_last_bgsave_status"]; status != "" && status != "ok" && f.states[trouble.NotWriting] == nil {
+		r.add(trouble.SaveFails, nil, "its last snapshot failed")
 	}
 	appendonly, fsync, onRewrite := f.config["appendonly"], f.config["appendfsync"], f.config["no-appendfsync-on-rewrite"]
-	do := fmt.Sprintf("restart one master at a time and wait %v between restarts; "+
-		"or set appendonly yes, appendfsync always, no-appendfsync-on-rewrite no and aof-load-truncated no: then it forgets nothing", l.maxTTL)
-	quarantine := fmt.Sprintf("clients quarantine the master for %v after a restart", l.maxTTL)
-	f.checkLoading(add, quarantine)
+	f.checkLoading(r)
 	switch {
 	// A CONFIG GET that was refused is reported once, with the other commands.
 	case f.durable || f.denied["CONFIG GET"] != nil:
 	case f.isLogged() && f.config["aof-load-truncated"] != "no":
-		add(note, "persistence", "a log whose end is damaged is loaded as if nothing were missing; "+quarantine,
-			"CONFIG SET aof-load-truncated no, and the same in its file: then it votes at once after a restart. "+
-				"A master that does not start any more because its log is damaged is started empty",
-			"aof-load-truncated is %s", f.config["aof-load-truncated"])
+		r.add(trouble.Truncated, nil, "aof-load-truncated is %s", f.config["aof-load-truncated"])
 	case f.isLogged(): // checkLoading says what is left
 	case appendonly == "yes" && fsync == "always":
-		add(note, "persistence", "a crash during a rewrite forgets what was not written yet; "+quarantine,
-			"set no-appendfsync-on-rewrite no: then it forgets nothing, and votes at once after a restart",
-			"no-appendfsync-on-rewrite is %s", onRewrite)
+		r.add(trouble.OnRewrite, nil, "no-appendfsync-on-rewrite is %s", onRewrite)
 	case appendonly == "yes":
-		add(note, "persistence", "a crash forgets what was not written yet; "+quarantine, do,
-			"appendonly is yes, with appendfsync %s", fsync)
+		r.add(trouble.Fsync, nil, "appendonly is yes, with appendfsync %s", fsync)
 	case f.config["save"] != "":
-		add(note, "persistence", "a restart forgets everything since the last snapshot; "+quarantine, do,
-			"it keeps snapshots only (appendonly is no)")
+		r.add(trouble.Snapshots, nil, "it keeps snapshots only (appendonly is no)")
 	default:
-		add(note, "persistence",
-			"a restart forgets all locks; "+quarantine+". If all masters can restart at once, use QuarantineStrict", do,
-			"no persistence: appendonly is no, and save is empty")
+		r.add(trouble.NoPersistence, nil, "no persistence: appendonly is no, and save is empty")
 	}
 }
 
@@ -180,93 +94,119 @@ func (f *facts) isLogged() bool {
 }
 
 // checkLoading tells whether a restart loads all that is in the log.
-func (f *facts) checkLoading(add adder, quarantine string) {
+func (f *facts) checkLoading(r *findings) {
 	refusal := f.denied["ACL DRYRUN"]
 	switch {
 	case f.config["appendonly"] != "yes":
 	case f.unloaded != "":
-		cure := `ACL SETUSER default off +@all ~* &* (without "off" if programs log in with a password alone)`
+		rule := "ACL SETUSER default off +@all ~* &*"
 		if f.user == "" || f.user == "default" { // as we did
-			cure = "ACL SETUSER default +@all ~* &*"
+			rule = "ACL SETUSER default +@all ~* &*"
 		}
-		add(warning, "loading", "it loads its log with the rights of the user default, and skips the rest of what scripts wrote; "+quarantine,
-			cure+"; and then ACL SAVE, or the same in its configuration", "a restart loads only a part of its log: %s", f.unloaded)
-	case f.untried && f.isLogged() && isACL(refusal):
-		add(note, "permission", "a durable master is quarantined like any other: it may load only a part of its log", rule,
-			"ACL DRYRUN is refused: %v", refusal)
+		found := r.add(trouble.LoadsPart, fill{"rule": rule}, "a restart loads only a part of its log: %s", f.unloaded)
+		if f.user != "" && f.user != "default" {
+			found.Do += `. Leave out "off" if programs log in with a password alone`
+		}
+	case f.untried && f.isLogged() && (trouble.Of(refusal) == trouble.Right || f.major() >= 7):
+		r.addRefusal(trouble.Right, refusal, trouble.NoDryRun.Row().Why, f.setUser()+"+acl|dryrun", "ACL DRYRUN")
 	case f.untried && f.isLogged():
-		add(note, "permission", "a durable master is quarantined like any other: it may load only a part of its log", "use Redis 7 or later",
-			"ACL DRYRUN is refused: %v", refusal)
+		r.add(trouble.NoDryRun, nil, "ACL DRYRUN is refused: %v", refusal)
 	}
 }
 
 // checkTime tells whether answers come in time, and whether the clock is right.
-func (f *facts) checkTime(add adder, l limits) {
-	slowWhy := "late votes do not count, and every vote takes its time off the validity"
-	slowDo := "move it closer; check for slow commands (SLOWLOG GET) and a busy machine; or use a larger TTL"
+func (f *facts) checkTime(r *findings, l limits) {
 	switch timeout := l.nodeTimeout(); {
 	case f.roundTrip > timeout:
-		add(severe, "slow", slowWhy, slowDo, "a round trip takes %v; a lock with a TTL of %v waits %v for a master",
-			roundTime(f.roundTrip), l.ttl, timeout)
+		r.add(trouble.Slow, nil, "a round trip takes %v; a lock with a TTL of %v waits %v for a master", roundTime(f.roundTrip), l.ttl, timeout)
 	case f.roundTrip > timeout/4 || f.slowest > timeout:
-		add(warning, "slow", slowWhy, slowDo,
-			"a round trip takes %v, the slowest of %d took %v; a lock with a TTL of %v waits %v for a master",
-			roundTime(f.roundTrip), pings, roundTime(f.slowest), l.ttl, timeout)
+		r.add(trouble.Slow, nil, "a round trip takes %v, the slowest of %d took %v; a lock with a TTL of %v waits %v for a master",
+			roundTime(f.roundTrip), pings, roundTime(f.slowest), l.ttl, timeout).Severity = trouble.Warning
 	}
-	if off := max(f.offset, -f.offset) - f.doubt; f.offsetOK && off > clockWarning {
-		level := warning
+	if off := f.leastOff(); off > clockWarning && !f.oursIsOff {
+		found := r.add(trouble.Clock, nil, "its clock is %s", f.offsetText())
 		if off > clockSevere {
-			level = severe
+			found.Severity = trouble.Error
 		}
-		add(level, "clock",
-			"keys expire by the clock of the master: if it is corrected in one step, its locks end that much early or late",
-			"run NTP on the master (and here), so that the clock is slewed; step it once, while no locks are held",
-			"its clock is %s", f.offsetText())
+	}
+}
+
+// leastOff returns how far its clock is off ours at least; 0 if that is not known.
+func (f *facts) leastOff() time.Duration {
+	if !f.offsetOK {
+		return 0
+	}
+	return max(f.offset, -f.offset) - f.doubt
+}
+
+// checkOurClock finds out whether it is our clock that is wrong: a majority of the masters, more
+// than one, agree about another time.
+func checkOurClock(all []facts) (found []finding) {
+	for i := range all {
+		first := &all[i]
+		if first.leastOff() <= clockWarning {
+			continue
+		}
+		agree := slices.DeleteFunc(slices.Collect(pointers(all)), func(f *facts) bool {
+			apart := f.offset - first.offset
+			return f.leastOff() <= clockWarning || max(apart, -apart) > clockWarning/2
+		})
+		if len(agree) < 2 || len(agree) <= len(all)/2 {
+			continue
+		}
+		for _, f := range agree {
+			f.oursIsOff = true
+		}
+		r := &findings{}
+		r.add(trouble.OurClock, nil, "%s agree that our clock is wrong: theirs are %s", prose.Plural(len(agree), "master"), first.offsetText())
+		return r.all
+	}
+	return nil
+}
+
+func pointers(all []facts) iter.Seq[*facts] {
+	return func(yield func(*facts) bool) {
+		for i := range all {
+			if !yield(&all[i]) {
+				return
+			}
+		}
 	}
 }
 
 // checkName tells whether the lock that was named can be stored.
-func (f *facts) checkName(add adder) {
-	const why = "no lock of this name can be acquired here"
+func (f *facts) checkName(r *findings) {
 	switch {
 	case f.lasting:
-		add(severe, "name", why, prose.UseAnother, "%s", prose.NoLock(f.key, prose.Lasting))
+		r.add(trouble.Lasting, nil, "%s", prose.NoLock(f.key, prose.Lasting))
 	case f.unusable == nil:
 	case prose.IsWrongType(f.unusable):
-		add(severe, "name", why, prose.UseAnother, "%s", prose.NoLock(f.key, prose.NoString))
+		r.add(trouble.NoString, nil, "%s", prose.NoLock(f.key, prose.NoString))
 	default:
-		add(severe, "name", why,
-			"allow the key to the user: "+f.setUser()+quoted("~"+ask.Literal(f.key))+" (docs/operations.md has the rule); "+
-				"or fix what the server complains about", "the key %q is refused: %v", f.key, f.unusable)
+		r.add(trouble.NoKey, fill{"rule": f.setUser() + quoted("~"+ask.Literal(f.key))}, "the key %q is refused: %v", f.key, f.unusable)
 	}
 }
 
-// rule is what allows a command.
-const rule = "allow it to the user (docs/operations.md has the rule)"
-
 // checkCommands tells which commands of a lock were refused.
-func (f *facts) checkCommands(add adder) {
+func (f *facts) checkCommands(r *findings) {
 	if f.outside != nil {
-		add(severe, "permission", "no lock can be acquired under such a key",
-			"give the --key-prefix of the locks that the user is for, or their --name; or allow the keys: "+
-				f.setUser()+quoted("~"+f.pattern), "keys like %s are refused: %v", f.pattern, f.outside)
+		r.addRefusal(trouble.Keys, f.outside, "", f.setUser()+quoted("~"+f.pattern), "a key like %s", f.pattern)
 	}
-	for _, command := range []string{"SET", "GET", "DEL", "PEXPIRE", "EVALSHA", "PING"} {
-		if err := f.denied[command]; err != nil {
-			add(severe, "permission", "without it, no lock can be acquired, renewed and released",
-				rule+", or fix what the server complains about", "%s is refused: %v", command, err)
+	refused := func(s trouble.Severity, cost string, commands ...string) {
+		for _, command := range commands {
+			if refusal := f.denied[command]; refusal != nil {
+				r.addRefusal(trouble.Right, refusal, cost, f.setUser()+ruleOf(command), "%s", command).Severity = s
+			}
 		}
 	}
-	if err := f.denied["PTTL"]; err != nil {
-		add(warning, "permission", "Adopt and Inspect fail (and Valid of contrib/redsync), and so does redlock inspect; "+
-			"waiters are not woken, and if their time ends, report no quorum", rule, "PTTL is refused: %v", err)
-	}
+	refused(trouble.Error, "without it, no lock can be acquired, renewed and released", "SET", "GET", "DEL", "PEXPIRE", "EVALSHA", "PING")
+	refused(trouble.Warning, "Adopt and Inspect fail (and Valid of contrib/redsync), and so does redlock inspect; "+
+		"waiters are not woken, and if their time ends, report no quorum", "PTTL")
 	if f.derived != nil && f.outside == nil && f.denied["GET"] == nil {
-		add(warning, "derived", "waiters poll and are not ordered; "+f.failing()+" fail",
-			"allow the ~redquorum:… patterns to the user (docs/operations.md has the rule); start Dragonfly with --default_lua_flags=allow-undeclared-keys",
-			"keys that a script derives from its own are refused: %v", f.derived)
+		found := r.addRefusal(trouble.Derived, f.derived, "", f.setUser()+strings.Join(f.derivedRules(), " "), "a key that a script derives from its own")
+		found.Why = strings.ReplaceAll(found.Why, "{failing}", f.failing())
 	}
-	for _, command := range []struct{ name, without string }{
+	for _, one := range []struct{ command, without string }{
 		{"EVAL", "after SCRIPT FLUSH, locks cannot be released until the next connection"},
 		{"SCRIPT", "the first run of each script on a connection carries its text"},
 		{"CONFIG GET", "a durable master is quarantined like any other; persistence was not checked"},
@@ -275,19 +215,24 @@ func (f *facts) checkCommands(add adder) {
 		{"CLIENT KILL", withoutKill},
 		{"PUBSUB NUMSUB", "beside a monitor (PSUBSCRIBE *), a release gives its vote to waiters that have died: each costs two node timeouts"},
 	} {
-		if err := f.denied[command.name]; err != nil {
-			add(note, "permission", command.without, rule, "%s is refused: %v", command.name, err)
-		}
+		refused(trouble.Note, one.without, one.command)
 	}
 	for _, command := range []string{"PUBLISH", "SUBSCRIBE"} {
-		if err := f.denied[command]; err != nil {
-			add(note, "permission", "the master cannot wake waiters: they poll",
-				"allow the command and the channels to the user, if you want wake-ups", "%s is refused: %v", command, err)
+		if refusal := f.denied[command]; refusal != nil {
+			r.addRefusal(trouble.Channels, refusal, "", f.setUser()+ruleOf(command)+" &redquorum:wake:*", "%s", command)
 		}
 	}
 }
 
 const withoutKill = "a command that a proxy held back may run after its release; its key ends with its TTL"
+
+// ruleOf returns the rule that allows a command.
+func ruleOf(command string) string {
+	if command == "SCRIPT" {
+		command = "script|load"
+	}
+	return "+" + strings.ReplaceAll(strings.ToLower(command), " ", "|")
+}
 
 func (f *facts) because(command string) string {
 	if err := f.denied[command]; err != nil {

@@ -39,7 +39,7 @@ Each finding has a severity. An error means that the vote of this master does no
 relied on, a warning that it works today, a note that it is good to know. These are the checks, as
 --json names them. Some errors warn first: certificate 30 days before it ends, memory at nine tenths
 of maxmemory, slow at a quarter of the time that a lock waits for a master, clock at 1s off ours (an
-error at 5s).
+error at 5s; a warning about ours if the masters agree about another time).
 
   errors    unreachable, untrusted (a member that the list lacks), password,
             certificate, replica, mode (Redis Cluster, Sentinel), twin (one
@@ -47,12 +47,18 @@ error at 5s).
             warning if only its addresses say so), scripts, eviction, memory,
             quarantine, member, cluster, slow, clock, permission, name
   warnings  list, ttl (above the cluster's MaxTTL), members, marker and
-            unidentified (some losses go unnoticed), version, save, derived (as
-            in Dragonfly), number (one master)
+            unidentified (some losses go unnoticed), version, save (an error
+            if it refuses writes), loading (a restart loads a part), derived
+            (as in Dragonfly), number (one master)
   notes     new, persistence, replicated (a replica could be promoted behind the
-            endpoint), host (without one host there is no majority), and
-            fencing, semaphores, any, shared, elections, log, adopt, waiting,
-            others (rights that the user lacks)
+            endpoint; an error if it refuses writes without one), host
+            (without one host there is no majority), and fencing, semaphores,
+            any, shared, elections, log, history, adopt, waiting, others
+            (rights that the user lacks)
+
+docs/troubles.md has all that can be found, and the cures. The commands of a cure stand below it, each in a line
+to be pasted into redis-cli at the master, or into a shell if it begins with redlock. With --json they are
+commands, and kind is the name of the trouble: there are more of them than checks.
 
 With --json, sound counts masters without an error, memory is active, new, lost or empty, and rights
 is one ACL SETUSER that allows what was refused.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/ask"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // A master that is nearly full is asked for so many keys, to see whose they are. A page of the
@@ -83,23 +84,27 @@ func (p *probe) askKeys(ctx context.Context, f *facts) error {
 }
 
 // checkMemory tells whether keys may soon be refused because memory is full.
-func (f *facts) checkMemory(add adder) {
+func (f *facts) checkMemory(r *findings) {
 	used, limit := f.used()
-	if limit == 0 || used <= limit/10*9 {
+	if limit == 0 || used <= limit/10*9 || f.states[trouble.Full] != nil {
 		return
 	}
-	what, do := f.whatFills()
-	add(warning, "memory", "a full master refuses every lock (OOM)", do, "%d of %d bytes of maxmemory are used%s", used, limit, what)
+	kind := trouble.NearlyFull
+	what, bytes, fewer := f.whatFills()
+	if fewer != "" {
+		kind = trouble.OursFill
+	}
+	r.add(kind, fill{"bytes": bytes, "fewer": fewer}, "%d of %d bytes of maxmemory are used%s", used, limit, what)
 }
 
-// whatFills says whose keys fill the master, if that is known, and what to do.
-func (f *facts) whatFills() (what, do string) {
+// whatFills says how many bytes are enough; and if most keys are ours, whose they are, and what
+// makes them fewer.
+func (f *facts) whatFills() (what, bytes, fewer string) {
 	used, limit := f.used()
+	bytes = strconv.FormatUint(2*max(used, limit), 10)
 	if f.filling == nil {
-		return "", "raise maxmemory, or move other data elsewhere"
+		return "", bytes, ""
 	}
 	o := f.filling
-	what = fmt.Sprintf(": of %d keys that were looked at, %d are ours, most of them %s… (%s)", o.looked, o.ours, o.begins, o.are)
-	return what, fmt.Sprintf("CONFIG SET maxmemory %d, and the same in its configuration; and %s: these keys go by themselves, when docs/operations.md "+
-		"(Keys) says", 2*max(used, limit), o.fewer)
+	return fmt.Sprintf(": of %d keys that were looked at, %d are ours, most of them %s… (%s)", o.looked, o.ours, o.begins, o.are), bytes, o.fewer
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 const (
@@ -54,13 +55,15 @@ type facts struct {
 	user        string    // that we connect as
 	pattern     string    // of the keys that are tried
 
-	marker     string // content of the memory key
-	unreadable error  // why the marker could not be read
-	unwritable error  // why the marker could not be written
-	byList     error  // why the list of the cluster's members cannot be used
-	missing    bool   // a master is missing
-	allNew     bool   // no master is missing, and all are new
-	anyVotes   bool   // this or another master votes
+	marker     string                 // content of the memory key
+	unreadable error                  // why the marker could not be read
+	unwritable error                  // why the marker could not be written
+	states     map[trouble.Kind]error // what keeps the server from doing what it is asked, and its words
+	oursIsOff  bool                   // a majority of the masters agree with its clock, and not with ours
+	byList     error                  // why the list of the cluster's members cannot be used
+	missing    bool                   // a master is missing
+	allNew     bool                   // no master is missing, and all are new
+	anyVotes   bool                   // this or another master votes
 }
 
 // probe examines one master.
@@ -144,7 +147,7 @@ func (p *probe) askInfo(ctx context.Context, f *facts) error {
 }
 
 func (p *probe) askConfig(ctx context.Context, f *facts) error {
-	requests := []request{{"CONFIG", []any{"GET", "*append*"}}, {"CONFIG", []any{"GET", "aof-load-truncated"}}, {"CONFIG", []any{"GET", "save"}}}
+	requests := []request{{"CONFIG", []any{"GET", "*append*"}}, {"CONFIG", []any{"GET", "aof-load-truncated"}}, {"CONFIG", []any{"GET", "save"}}, {"CONFIG", []any{"GET", "aclfile"}}}
 	if f.untried {
 		requests = append(requests, request{"ACL", []any{"DRYRUN", "default", "PING"}})
 	}

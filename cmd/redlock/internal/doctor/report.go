@@ -8,6 +8,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/admin/survey"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // diagnosis is what doctor --json prints. Its field names are documented (redlock help doctor).
@@ -45,7 +46,7 @@ type nodeDiagnosis struct {
 func diagnose(all []facts, l limits, c *cluster) diagnosis {
 	d := diagnosis{
 		Cluster: c.Cluster, Version: c.Version, Members: c.members,
-		Quorum: c.members/2 + 1, Findings: slices.Concat(checkNumber(c.members), c.check(l), checkHosts(all)),
+		Quorum: c.members/2 + 1, Findings: slices.Concat(checkNumber(c.members), c.check(l), checkHosts(all), checkOurClock(all)),
 	}
 	if d.Findings == nil {
 		d.Findings = []finding{} // [] in JSON, not null
@@ -64,7 +65,7 @@ func diagnose(all []facts, l limits, c *cluster) diagnosis {
 		if n.Findings == nil {
 			n.Findings = []finding{} // [] in JSON, not null
 		}
-		if !slices.ContainsFunc(n.Findings, func(f finding) bool { return f.Severity == severe }) {
+		if !slices.ContainsFunc(n.Findings, func(f finding) bool { return f.Severity == trouble.Error }) {
 			d.Sound++
 		}
 		d.Nodes = append(d.Nodes, n)
@@ -72,11 +73,11 @@ func diagnose(all []facts, l limits, c *cluster) diagnosis {
 	d.Safe = d.Sound >= d.Quorum
 	for _, f := range d.all() {
 		switch f.Severity {
-		case severe:
+		case trouble.Error:
 			d.Errors++
-		case warning:
+		case trouble.Warning:
 			d.Warnings++
-		case note:
+		case trouble.Note:
 		}
 	}
 	return d
@@ -124,20 +125,14 @@ func (d *diagnosis) fails(on level) bool {
 
 // checkNumber tells what the number of masters is good for.
 func checkNumber(n int) []finding {
+	r := &findings{}
 	switch {
 	case n == 1:
-		return []finding{{
-			warning, "number", "there is one master", "if it fails, all locks are gone; if it restarts, it forgets them",
-			"use three or five masters that do not fail together",
-		}}
+		r.add(trouble.OneMaster, nil, "there is one master")
 	case n%2 == 0:
-		return []finding{{
-			note, "number", fmt.Sprintf("there are %d masters, an even number", n),
-			fmt.Sprintf("it tolerates the loss of %s, as with one master less", prose.Plural((n-1)/2, "master")), "use an odd number",
-		}}
-	default:
-		return []finding{}
+		r.add(trouble.Even, fill{"losses": prose.Plural((n-1)/2, "master")}, "there are %d masters, an even number", n)
 	}
+	return r.all
 }
 
 // cluster is by what votes count.
@@ -148,28 +143,18 @@ type cluster struct {
 }
 
 // check compares the list with the members. What is no member has a finding of its own.
-func (c *cluster) check(l limits) (found []finding) {
+func (c *cluster) check(l limits) []finding {
+	r := &findings{fill: fill{"ttl": l.ttl.String()}}
 	for _, flaw := range c.flaws {
 		switch flaw.Check {
 		case survey.Missing:
-			found = append(found, finding{
-				warning, "list", flaw.Endpoint + " " + flaw.What,
-				"clients find it, as long as their list has a majority of the members that they can reach; those with " +
-					"WithoutDiscovery or NewFromNodes count it as down",
-				"put it into the list of every client",
-			})
+			r.add(trouble.Unlisted, nil, "%s %s", flaw.Endpoint, flaw.What)
 		case survey.Unknown:
-			found = append(found, finding{
-				warning, "list", flaw.Endpoint + " " + flaw.What,
-				"it has no vote, even if it comes back", "take it out of the list of every client",
-			})
+			r.add(trouble.NoSuch, nil, "%s %s", flaw.Endpoint, flaw.What)
 		}
 	}
 	if c.Cluster != "" && l.ttl > c.MaxTTL {
-		found = append(found, finding{
-			warning, "ttl", fmt.Sprintf("the MaxTTL of the cluster is %v, and --ttl is %v", c.MaxTTL, l.ttl),
-			"locks with a longer TTL are refused", fmt.Sprintf("use a shorter TTL; or redlock members max-ttl %v", l.ttl),
-		})
+		r.add(trouble.LongTTL, nil, "the MaxTTL of the cluster is %v, and --ttl is %v", c.MaxTTL, l.ttl)
 	}
-	return found
+	return r.all
 }

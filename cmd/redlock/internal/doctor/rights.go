@@ -9,6 +9,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // kind is something that needs rights beyond those of a lock.
@@ -148,7 +149,7 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 		if isCommand && p.isTrialRefused(f, t.lack.refusal) {
 			continue // the command itself is allowed
 		}
-		if !isCommand && isUnknown(t.lack.refusal) {
+		if !isCommand && trouble.Of(t.lack.refusal) == trouble.Unknown {
 			continue // GET or SET, which have findings of their own
 		}
 		if t.lack.refusal != nil {
@@ -162,7 +163,7 @@ func (p *probe) tryKinds(ctx context.Context, f *facts) error {
 
 // checkKinds tells which kinds the user has no rights for. They are notes: who does not use a kind
 // needs none.
-func (f *facts) checkKinds(add adder) {
+func (f *facts) checkKinds(r *findings) {
 	if f.unusable != nil || f.outside != nil || f.derived != nil || f.denied["GET"] != nil || f.denied["DEL"] != nil || f.denied["EVALSHA"] != nil {
 		return // these findings say it
 	}
@@ -173,13 +174,17 @@ func (f *facts) checkKinds(add adder) {
 		}
 		var rules []string
 		for _, l := range lacks {
-			rules = append(rules, l.rule)
+			rules = append(rules, quoted(l.rule))
 		}
-		why, use := k.users+" fail; other locks do not need this", "if you use them, allow it to the user: "
-		if k.without != "" {
-			why, use = k.without, "allow it to the user: "
+		cost := k.without
+		if cost == "" {
+			cost = k.users + " fail; other locks do not need this"
 		}
-		add(note, k.check, why, use+f.setUser()+strings.Join(rules, " "), "no %s: %s is refused: %v", k.name, lacks[0].what, lacks[0].refusal)
+		found := r.addRefusal(trouble.Right, lacks[0].refusal, cost, f.setUser()+strings.Join(rules, " "), "no %s: %s", k.name, lacks[0].what)
+		found.Check = k.check
+		if k.without == "" {
+			found.Do = "if you use them, " + found.Do
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/proof/docs"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // guarded is a durable master that votes, with users.
@@ -76,30 +77,30 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 	server := startGuarded(t)
 	for _, c := range []struct {
 		rights string
-		s      severity
+		s      trouble.Severity
 		check  string
 		says   string
 		also   []string // checks of other findings
 	}{
-		{"~* &* +@all -eval", note, "permission", "EVAL is refused: NOPERM", nil},
-		{"~* &* +@all -pttl", warning, "permission", "PTTL is refused: NOPERM", nil}, // enough for other libraries
-		{"~* &* +@all -pexpire", severe, "permission", "PEXPIRE is refused: NOPERM", nil},
+		{"~* &* +@all -eval", trouble.Note, "permission", "EVAL is refused: NOPERM", nil},
+		{"~* &* +@all -pttl", trouble.Warning, "permission", "PTTL is refused: NOPERM", nil}, // enough for other libraries
+		{"~* &* +@all -pexpire", trouble.Error, "permission", "PEXPIRE is refused: NOPERM", nil},
 		// Without the marker, it is judged by its uptime.
-		{"~* &* +@all -get", severe, "permission", "GET is refused: NOPERM", []string{"quarantine", "marker"}},
-		{"~redquorum:[a-l]* ~redquorum:[n-z]* &* +@all", warning, "marker", "redquorum:memory cannot be read: NOPERM", []string{"quarantine"}},
-		{"~* &* +@all -time", warning, "marker", "redquorum:memory cannot be written", []string{"permission"}},
-		{"~redquorum:doctor:* ~redquorum:[a-ln-z]* ~redquorum:memory &* +@all", warning, "members", "redquorum:members cannot be used: ", nil},
-		{"~* &* +@all -evalsha", severe, "scripts", "scripts cannot be run: EVALSHA: NOPERM", nil},
-		{"~redquorum:doctor:* ~redquorum:mem* &* +@all", warning, "derived", "keys that a script derives from its own are refused", nil},
-		{"~* &* +@all -info", warning, "unidentified", "NOPERM", nil},
-		{"~* resetchannels +@all -subscribe", note, "permission", "PUBLISH is refused: NOPERM", []string{"permission"}},
-		{"~* &* +@all -mget", note, "semaphores", "no semaphores: MGET is refused: ERR", []string{"any"}},
-		{"~redquorum:[a-oq-z]* ~redquorum:permit:* &* +@all", note, "semaphores", "no semaphores: redquorum:permits:* is refused: ERR", nil},
-		{"~redquorum:[a-qs-z]* &* +@all -zremrangebyscore", note, "shared", "no shared locks: ZREMRANGEBYSCORE is refused: ERR", nil},
-		{"~redquorum:[a-eg-z]* &* +@all", note, "fencing", "no fencing tokens: redquorum:fence:* is refused: ERR", nil},
-		{"~redquorum:[a-su-z]* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
-		{"~redquorum:[a-km-z]* &* +@all", note, "log", "no line in the log: redquorum:log is refused: ERR", []string{"history"}},
-		{"~redquorum:[a-su-z]* %R~redquorum:terms:* &* +@all", note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
+		{"~* &* +@all -get", trouble.Error, "permission", "GET is refused: NOPERM", []string{"quarantine", "marker"}},
+		{"~redquorum:[a-l]* ~redquorum:[n-z]* &* +@all", trouble.Warning, "marker", "reading redquorum:memory is refused: NOPERM", []string{"quarantine"}},
+		{"~* &* +@all -time", trouble.Warning, "marker", "writing redquorum:memory is refused", []string{"permission"}},
+		{"~redquorum:doctor:* ~redquorum:[a-ln-z]* ~redquorum:memory &* +@all", trouble.Warning, "members", "using redquorum:members is refused: ", nil},
+		{"~* &* +@all -evalsha", trouble.Error, "scripts", "scripts cannot be run: EVALSHA: NOPERM", nil},
+		{"~redquorum:doctor:* ~redquorum:mem* &* +@all", trouble.Warning, "derived", "a key that a script derives from its own is refused", nil},
+		{"~* &* +@all -info", trouble.Warning, "unidentified", "NOPERM", nil},
+		{"~* resetchannels +@all -subscribe", trouble.Note, "permission", "PUBLISH is refused: NOPERM", []string{"permission"}},
+		{"~* &* +@all -mget", trouble.Note, "semaphores", "no semaphores: MGET is refused: ERR", []string{"any"}},
+		{"~redquorum:[a-oq-z]* ~redquorum:permit:* &* +@all", trouble.Note, "semaphores", "no semaphores: redquorum:permits:* is refused: ERR", nil},
+		{"~redquorum:[a-qs-z]* &* +@all -zremrangebyscore", trouble.Note, "shared", "no shared locks: ZREMRANGEBYSCORE is refused: ERR", nil},
+		{"~redquorum:[a-eg-z]* &* +@all", trouble.Note, "fencing", "no fencing tokens: redquorum:fence:* is refused: ERR", nil},
+		{"~redquorum:[a-su-z]* &* +@all", trouble.Note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
+		{"~redquorum:[a-km-z]* &* +@all", trouble.Note, "log", "no line in the log: redquorum:log is refused: ERR", []string{"history"}},
+		{"~redquorum:[a-su-z]* %R~redquorum:terms:* &* +@all", trouble.Note, "elections", "no elections: redquorum:terms:* is refused: ERR", nil},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
 			t.Parallel()
@@ -107,56 +108,6 @@ func TestDoctorNamesTheRightsThatAreMissing(t *testing.T) {
 			_, d, text := consult(t, []string{server.userWith(strings.Fields(c.rights)...)}, "--max-ttl", "1h")
 			requireFinding(t, &d, text, 0, c.s, c.check, c.also, c.says)
 			assert.NotContains(t, text, "poverty")
-		})
-	}
-}
-
-// No right of the rule in docs/operations.md can be missing without a word, and what is proposed
-// brings it back.
-func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
-	t.Parallel()
-	server := startGuarded(t)
-	withoutCost := []string{"+auth", "+select", "+client|setname"} // needed by nobody, or by some endpoints only
-	for _, right := range append(documented(t, "app"), "~redquorum:terms:app:*") {
-		if right == "resetchannels" || right == "-@all" || slices.Contains(withoutCost, right) {
-			continue
-		}
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			rights := append(documented(t, "app"), "~redquorum:terms:app:*")
-			rights = slices.DeleteFunc(rights, func(one string) bool { return one == right })
-			url := server.userWith(rights...)
-			_, d, text := consult(t, []string{url}, "--key-prefix", "app:", "--max-ttl", "1h")
-			if right == "+acl|dryrun" && loadsAll(&d.Nodes[0]) {
-				assert.Empty(t, d.Nodes[0].Findings, "it need not be asked what it loads")
-				return
-			}
-			require.NotEmpty(t, d.Nodes[0].Findings)
-			words := strings.Fields(d.Nodes[0].Rights)
-			require.Greater(t, len(words), 3, text)
-			server.allow(words[2], words[3:]...)
-			_, d, text = consult(t, []string{url}, "--key-prefix", "app:", "--max-ttl", "1h")
-			assert.Empty(t, d.Nodes[0].Findings, text)
-		})
-	}
-}
-
-// A command that the server does not have is brought back by no rule.
-func TestNoRuleIsProposedForACommandThatWasRenamed(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{
-		"SET", "GET", "DEL", "PEXPIRE", "PTTL", "EVAL", "EVALSHA", "SCRIPT", "CONFIG", "TIME", "PING", "CLIENT", "PUBSUB",
-		"PUBLISH", "SUBSCRIBE", "MGET", "EXISTS", "ZADD", "ZREM", "ZCARD", "ZSCORE", "ZRANGE", "ZPOPMIN", "PEXPIREAT", "ZREMRANGEBYSCORE", "ACL",
-	} {
-		t.Run(command, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.StartOne(t, durable, redistest.WithArgs("--rename-command", command, ""))
-			_, d, text := consult(t, []string{server.URL()})
-			assert.NotContains(t, text, "ACL SETUSER")
-			assert.Empty(t, d.Nodes[0].Rights)
-			assert.NotContains(t, text, "keys like")
-			found := slices.DeleteFunc(d.Nodes[0].Findings, func(f finding) bool { return !strings.Contains(f.Do, "rename-command") })
-			assert.NotEmpty(t, found, text)
 		})
 	}
 }
@@ -170,7 +121,7 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	urls := []string{server.userWith("~"+quoted+"*", "~redquorum:waits:"+quoted+"*", "~redquorum:mem*", "&*",
 		"+@all", "-mget", "-zadd", "-zcard", "-pexpireat")}
 	_, d, text := consult(t, urls, "--key-prefix", prefix)
-	requireFinding(t, &d, text, 0, note, "elections", []string{"any", "adopt", "fencing", "history", "log", "others", "semaphores", "shared", "waiting"})
+	requireFinding(t, &d, text, 0, trouble.Note, "elections", []string{"any", "adopt", "fencing", "history", "log", "others", "semaphores", "shared", "waiting"})
 	assert.Contains(t, text, "\n"+d.Nodes[0].Rights+"\n", "one line, to be pasted")
 	rules, found := strings.CutPrefix(d.Nodes[0].Rights, "ACL SETUSER user1 ")
 	require.True(t, found, d.Nodes[0].Rights)
@@ -186,12 +137,12 @@ func TestTheProposedRightsAreOfWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	server := startGuarded(t)
 	for rights, want := range map[string]struct{ check, what, rights string }{
-		"~app:* ~redquorum:[a-ce-z]* &* +@all":    {"permission", "keys like * are refused: NOPERM", "~*"},
+		"~app:* ~redquorum:[a-ce-z]* &* +@all":    {"permission", "a key like * is refused: NOPERM", "~*"},
 		"~* &* +@all -eval -evalsha -script|load": {"scripts", "scripts cannot be run: ", "+eval +evalsha +script|load"},
 	} {
 		urls := []string{server.userWith(strings.Fields(rights)...)}
 		_, d, text := consult(t, urls)
-		requireFinding(t, &d, text, 0, severe, want.check, nil, want.what)
+		requireFinding(t, &d, text, 0, trouble.Error, want.check, nil, want.what)
 		user, rules, found := strings.Cut(strings.TrimPrefix(d.Nodes[0].Rights, "ACL SETUSER "), " ")
 		require.True(t, found, text)
 		assert.Subset(t, strings.Fields(rules), strings.Fields(want.rights))
@@ -214,8 +165,8 @@ func TestDoctorTriesTheKeyOfTheNamedLock(t *testing.T) {
 	}
 	status, d, text := consult(t, urls, "--name", "x")
 	assert.Equal(t, cli.ExitFailed, status, text)
-	requireFinding(t, &d, text, 0, severe, "name", nil, `the key "x" is refused: NOPERM`)
-	assert.Contains(t, d.Nodes[0].Findings[0].Do, "ACL SETUSER user1 ~x ")
+	requireFinding(t, &d, text, 0, trouble.Error, "name", nil, `the key "x" is refused: NOPERM`)
+	assert.Equal(t, []string{"ACL SETUSER user1 ~x"}, d.Nodes[0].Findings[0].Commands)
 
 	for _, command := range [][]any{{"HSET", "p:hash", "a", "b"}, {"SET", "p:lasting", "v"}, {"SETEX", "p:lock", 60, "v"}} {
 		_, err := server.Do(command[0].(string), command[1:]...)
@@ -224,7 +175,7 @@ func TestDoctorTriesTheKeyOfTheNamedLock(t *testing.T) {
 	for name, is := range map[string]string{"hash": "is no string", "lasting": "does not expire"} {
 		status, d, text = consult(t, []string{server.URL()}, "--name", name, "--key-prefix", "p:")
 		assert.Equal(t, cli.ExitFailed, status)
-		requireFinding(t, &d, text, 0, severe, "name", nil, fmt.Sprintf("the key %q %s: it is no lock", "p:"+name, is))
+		requireFinding(t, &d, text, 0, trouble.Error, "name", nil, fmt.Sprintf("the key %q %s: it is no lock", "p:"+name, is))
 		assert.Equal(t, "use another name or --key-prefix", d.Nodes[0].Findings[0].Do)
 		assert.NotContains(t, text, "WRONGTYPE")
 	}
@@ -238,7 +189,7 @@ func TestTheRightsForOneNameAreEnough(t *testing.T) {
 	server := startGuarded(t)
 	status, d, text := consult(t, []string{server.userWith(ruleFor(t, "night[ly")...)}, "--name", "night[ly")
 	assert.Equal(t, cli.ExitFailed, status, "as a pattern it is another name: %s", text)
-	assert.Contains(t, d.Nodes[0].Findings[0].Do, `~night\[ly `)
+	assert.Equal(t, []string{`ACL SETUSER user1 ~night\[ly`}, d.Nodes[0].Findings[0].Commands)
 
 	urls := []string{server.userWith(ruleFor(t, "nightly")...)}
 	status, d, text = consult(t, urls, "--name", "nightly")

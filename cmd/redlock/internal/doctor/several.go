@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -67,20 +68,14 @@ func addressesOf(ctx context.Context, endpoint string) (addresses []string) {
 }
 
 // checkSeveral tells of an endpoint that leads to more than one server.
-func (f *facts) checkSeveral(add adder) {
-	const (
-		why = "what one connection locks, the next one finds free at another server: as many hold a lock at once as there are servers"
-		do  = "give each master an endpoint of its own, in place of the name of a balancer or service (in Kubernetes, that of each pod " +
-			"of a StatefulSet)"
-	)
+func (f *facts) checkSeveral(r *findings) {
 	servers := slices.Compact(slices.Sorted(slices.Values(append(f.reached, f.runID))))
 	switch {
 	case len(servers) > 1:
-		add(severe, "several", why, do, "several servers answer at this endpoint: %d connections have reached %d of them (run_id %s)",
+		r.add(trouble.Several, nil, "several servers answer at this endpoint: %d connections have reached %d of them (run_id %s)",
 			len(f.reached)+1, len(servers), strings.Join(servers, ", "))
 	case len(f.addresses) > 0:
-		add(warning, "several", "if these are different servers, "+why, do, "its name has %d addresses: %s",
-			len(f.addresses), strings.Join(f.addresses, ", "))
+		r.add(trouble.Addresses, nil, "its name has %d addresses: %s", len(f.addresses), strings.Join(f.addresses, ", "))
 	}
 }
 

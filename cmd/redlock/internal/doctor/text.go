@@ -9,9 +9,10 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
-var severityStyles = map[severity]terminal.Style{severe: terminal.Red, warning: terminal.Yellow, note: terminal.Dim}
+var severityStyles = map[trouble.Severity]terminal.Style{trouble.Error: terminal.Red, trouble.Warning: terminal.Yellow, trouble.Note: terminal.Dim}
 
 // text is the verdict, an overview of the masters, and the findings. What several masters share is
 // told once.
@@ -28,6 +29,9 @@ func (d *diagnosis) text(look terminal.Look) []string {
 			severity := severityStyles[f.Severity].Of(string(f.Severity) + ":")
 			lines = slices.Concat(lines, hang("  "+severity, f.What, width),
 				hang("    "+terminal.Dim.Of("why:"), f.Why, width), hang("    "+terminal.Dim.Of("do: "), f.Do, width))
+			for _, command := range f.Commands { // each in one piece, to be pasted
+				lines = append(lines, "         "+command)
+			}
 		}
 	}
 	return append(lines, d.rights()...)
@@ -93,9 +97,9 @@ func findingsStyle(row []string, column int) terminal.Style {
 	switch text := row[column]; {
 	case column != 1:
 		return terminal.Plain
-	case strings.Contains(text, string(severe)):
+	case strings.Contains(text, string(trouble.Error)):
 		return terminal.Red
-	case strings.Contains(text, string(warning)):
+	case strings.Contains(text, string(trouble.Warning)):
 		return terminal.Yellow
 	default:
 		return terminal.Green
@@ -130,13 +134,13 @@ type group struct {
 
 // groups returns every finding of a master once, the groups with the most severe ones first.
 func (d *diagnosis) groups() (all []group) {
-	seen, at := map[finding]bool{}, map[string]int{}
+	seen, at := map[string]bool{}, map[string]int{}
 	for i := range d.Nodes {
 		for _, f := range d.Nodes[i].Findings {
-			if seen[f] {
+			if seen[f.key()] {
 				continue
 			}
-			seen[f] = true
+			seen[f.key()] = true
 			masters := d.mastersWith(f)
 			if _, known := at[masters]; !known {
 				at[masters], all = len(all), append(all, group{masters: masters})
@@ -153,7 +157,7 @@ func (d *diagnosis) groups() (all []group) {
 func (d *diagnosis) mastersWith(f finding) string {
 	var names []string
 	for i := range d.Nodes {
-		if slices.Contains(d.Nodes[i].Findings, f) {
+		if slices.ContainsFunc(d.Nodes[i].Findings, func(other finding) bool { return other.key() == f.key() }) {
 			names = append(names, d.Nodes[i].Endpoint)
 		}
 	}
@@ -164,7 +168,7 @@ func (d *diagnosis) mastersWith(f finding) string {
 }
 
 // severities are all of them, the worst first.
-var severities = []severity{severe, warning, note}
+var severities = []trouble.Severity{trouble.Error, trouble.Warning, trouble.Note}
 
 // rank is smaller for what is worse.
 func (g *group) rank() int {

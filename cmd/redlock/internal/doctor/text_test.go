@@ -11,6 +11,7 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
 )
 
@@ -24,7 +25,7 @@ func TestFindingsFromFacts(t *testing.T) {
 		want string // severity and check of each finding
 	}{
 		{"nothing", facts{runID: "x", durable: true}, ""},
-		{"no identity", facts{durable: true, denied: map[string]error{"INFO": errors.New("NOPERM")}}, "warning unidentified"},
+		{"no identity", facts{durable: true, denied: map[string]error{"INFO": redis.Error("NOPERM")}}, "warning unidentified"},
 		{"old", facts{runID: "x", durable: true, product: "redis", version: "4.0.14"}, "warning version"},
 		{"new", facts{runID: "x", durable: true, product: "redis", version: "10.0.1"}, ""},
 		{"no Redis", facts{runID: "x", durable: true, product: "garnet", version: "1.0.48"}, ""},
@@ -33,19 +34,19 @@ func TestFindingsFromFacts(t *testing.T) {
 		{"has room", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "1000", "maxmemory_policy": "noeviction", "used_memory": "900"}}, ""},
 		{"no limit", facts{runID: "x", durable: true, info: map[string]string{"maxmemory": "0", "maxmemory_policy": "allkeys-lru", "used_memory": "900"}}, ""},
 		{"cannot save", facts{runID: "x", durable: true, info: map[string]string{"rdb_last_bgsave_status": "err"}}, "warning save"},
-		{"just started", facts{runID: "x", info: map[string]string{"uptime_in_seconds": "0"}, denied: map[string]error{"CONFIG GET": errors.New("NOPERM")}}, "note permission"},
+		{"just started", facts{runID: "x", info: map[string]string{"uptime_in_seconds": "0"}, denied: map[string]error{"CONFIG GET": redis.Error("NOPERM")}}, "note permission"},
 		{"every second", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "everysec"}}, "note persistence"},
 		{"not during rewrites", facts{runID: "x", config: map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}}, "note persistence"},
-		{"no marker", facts{runID: "x", durable: true, unwritable: errors.New("NOPERM")}, "warning marker"},
+		{"no marker", facts{runID: "x", durable: true, unwritable: redis.Error("NOPERM")}, "warning marker"},
 		{"memory full", facts{
-			runID: "x", durable: true, unwritable: errFull, denied: map[string]error{"SET": errFull, "PTTL": errors.New("NOPERM")},
+			runID: "x", durable: true, unwritable: errFull, denied: map[string]error{"SET": errFull, "PTTL": redis.Error("NOPERM")},
 			info: map[string]string{"maxmemory": "1000", "used_memory": "1000"},
-		}, "warning permission, error memory"},
+		}, "error memory, warning permission"},
 		{"memory of another", facts{runID: "x", durable: true, marker: "active abc y 1 60000 z"}, "warning marker"},
 		{"its own memory", facts{runID: "x", durable: true, marker: "active abc x 1 60000 z"}, ""},
 		{"memory of whoever", facts{runID: "x", durable: true, marker: "active abc - 1 60000 -"}, ""},
 		{"new", facts{runID: "x", durable: true, marker: "new until 1 abc x 1 60000 z", barred: pool.ErrQuarantined}, "error quarantine"},
-		{"no config", facts{runID: "x", denied: map[string]error{"CONFIG GET": errors.New("NOPERM")}}, "note permission"},
+		{"no config", facts{runID: "x", denied: map[string]error{"CONFIG GET": redis.Error("NOPERM")}}, "note permission"},
 		{"too slow", facts{runID: "x", durable: true, roundTrip: 501 * time.Millisecond}, "error slow"},
 		{"once slow", facts{runID: "x", durable: true, slowest: 501 * time.Millisecond}, "warning slow"},
 		{"a bit slow", facts{runID: "x", durable: true, roundTrip: 126 * time.Millisecond}, "warning slow"},
@@ -62,16 +63,16 @@ func TestFindingsFromFacts(t *testing.T) {
 		}
 		assert.Equal(t, c.want, strings.Join(got, ", "), c.name)
 	}
-	for n, want := range map[int]severity{1: warning, 2: note, 4: note} {
+	for n, want := range map[int]trouble.Severity{1: trouble.Warning, 2: trouble.Note, 4: trouble.Note} {
 		assert.Equal(t, want, checkNumber(n)[0].Severity, "%d masters", n)
 	}
 	assert.Empty(t, append(checkNumber(3), checkNumber(5)...))
 }
 
 func sample() *diagnosis {
-	persistence := finding{note, "persistence", "no persistence: appendonly is no, and save is empty", "a restart forgets all locks", "set appendonly yes"}
-	away := finding{severe, "unreachable", "it does not answer: connection refused", "a master that does not answer has no vote", "check that it runs"}
-	slow := finding{warning, "slow", "a round trip takes 0.5s; a lock with a TTL of 10s waits 500ms for a master, which is a long time", "late votes do not count", "move it closer"}
+	persistence := finding{trouble.Note, "persistence", trouble.NoPersistence, "no persistence: appendonly is no, and save is empty", "a restart forgets all locks", "set this", []string{"CONFIG SET appendonly yes"}}
+	away := finding{trouble.Error, "unreachable", trouble.Refused, "it does not answer: connection refused", "a master that does not answer has no vote", "check that it runs", nil}
+	slow := finding{trouble.Warning, "slow", trouble.Slow, "a round trip takes 0.5s; a lock with a TTL of 10s waits 500ms for a master, which is a long time", "late votes do not count", "move it closer", nil}
 	return &diagnosis{
 		Safe: true, Quorum: 2, Sound: 2, Members: 3, Findings: []finding{},
 		Nodes: []nodeDiagnosis{
@@ -116,7 +117,8 @@ redis://b:6379
 redis://a:6379, redis://b:6379
   note: no persistence: appendonly is no, and save is empty
     why: a restart forgets all locks
-    do:  set appendonly yes
+    do:  set this
+         CONFIG SET appendonly yes
 `
 	d := sample()
 	assert.Equal(t, strings.TrimPrefix(want, "\n"), drawn(d, 80, false))

@@ -7,12 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
-	"github.com/redquorum/redquorum/redlock"
 )
 
 // memoryScript finds out whether a script may do what the memory marker needs. An unknown option
@@ -84,87 +83,62 @@ func (f *facts) markerRunID() string {
 }
 
 // checkVote tells whether the vote counts.
-func (f *facts) checkVote(add adder, l limits) {
-	const (
-		lost    = "it may have forgotten locks that are still held"
-		byForce = "only if everything that takes locks from these masters is stopped, run redlock init --force"
-	)
+func (f *facts) checkVote(r *findings, l limits) {
+	kind := trouble.Of(f.barred)
 	switch {
 	case f.barred == nil:
-	case errors.Is(f.barred, redlock.ErrOtherCluster):
-		add(severe, "cluster", "votes of two clusters are never counted together",
-			"take it out of the list; or give only masters of one cluster", "%s", cli.WithoutPrefix(f.barred))
-	case errors.Is(f.barred, redlock.ErrNotMember):
-		add(severe, "member", "a quorum is a majority of the members, whatever the list of a client says",
-			"take it out of the list; or make it a member: redlock members add", "%s", cli.WithoutPrefix(f.barred))
-	case errors.Is(f.barred, pipeline.ErrTorn):
-		add(severe, "quarantine", lost, "run that command, or wait until a program takes a lock", "%v", f.barred)
-	case f.memory() == markerActive && f.barredFor == 0 && !errors.Is(f.barred, pool.ErrDuplicate):
-		add(severe, "cluster", "a master that remembers votes once it is known of which cluster it is a member",
-			"list all members of the cluster and no others, and start those that are down; a new cluster needs all of its masters once", "%v", f.barred)
-	case errors.Is(f.barred, pool.ErrDuplicate):
-		add(severe, "twin", "one server has one vote, however many endpoints lead to it",
-			"give the endpoint of another server, or remove this one", "%s", cli.Reason(f.barred, pool.ErrRefused))
+	case kind == trouble.Quarantined && f.memory() == markerActive && f.barredFor == 0:
+		r.add(trouble.NoMajority, nil, "%v", f.barred)
+	case kind != trouble.Quarantined:
+		r.addError(kind, f.barred, nil)
 	case f.allNew && !l.strict:
-		add(note, "new",
-			"no client of redquorum has used these masters yet; if they held locks before they lost their keys, "+
-				"the first client begins too early",
-			"nothing; if clients use QuarantineStrict, give --strict", "it is new, as all are: the first client makes them vote")
+		r.add(trouble.New, nil, "it is new, as all are: the first client makes them vote")
+	case f.memory() == markerNew && f.anyVotes:
+		r.add(trouble.Lost, nil, "%v", f.barred)
+	case f.memory() == markerNew && f.missing && !l.strict:
+		r.add(trouble.NewIncludes, nil, "%v", f.barred)
 	case f.memory() == markerNew:
-		do := "wait; or, if you know that no lock is held, run redlock init"
-		switch {
-		case f.anyVotes:
-			do = "wait; or, " + byForce
-		case f.missing && !l.strict:
-			do = "start the masters that are missing, or leave them out of the list"
-		}
-		add(severe, "quarantine",
-			"a master without a memory may be an old one that lost it; it votes at once only if all masters are there and new",
-			do, "%v", f.barred)
+		r.add(trouble.NewWaits, nil, "%v", f.barred)
 	case f.memory() == markerLost:
-		add(severe, "quarantine", lost,
-			"wait, and restart one master at a time; or, "+byForce,
-			"%v%s", f.barred, f.forgetting())
+		r.add(trouble.Lost, nil, "%v%s", f.barred, f.forgetting())
 	default:
-		add(severe, "quarantine", lost, "wait; restart one master at a time", "%v%s", f.barred, f.forgetting())
+		r.add(trouble.Quarantined, nil, "%v%s", f.barred, f.forgetting())
 	}
 }
 
 // checkMarker tells whether the master can prove that it remembers.
-func (f *facts) checkMarker(add adder) {
-	const (
-		inferred = "memory losses are inferred from INFO only: FLUSHALL, REPLICAOF and a restart within the first minute " +
-			"go unnoticed (docs/safety.md)"
-		allow = "allow GET, SET and TIME, and the key redquorum:memory, to the user (docs/operations.md has the rule)"
-	)
+func (f *facts) checkMarker(r *findings) {
+	rule := f.setUser() + "~redquorum:memory ~redquorum:members +get +set +time"
 	switch other := f.markerRunID(); {
 	case f.unreadable != nil:
-		add(warning, "marker", inferred, allow, "%s cannot be read: %v", pipeline.MemoryKey, f.unreadable)
+		r.addRefusal(trouble.Marker, f.unreadable, "", rule, "reading %s", pipeline.MemoryKey)
 	case f.unwritable != nil:
-		add(warning, "marker", "it proves something only if other clients maintain it; otherwise "+inferred, allow,
-			"%s cannot be written: %v", pipeline.MemoryKey, f.unwritable)
+		r.addRefusal(trouble.Marker, f.unwritable, "", rule, "writing %s", pipeline.MemoryKey)
 	case f.byList != nil:
-		add(warning, "members", "clients with this user count votes by their own lists: two with different lists may exclude nobody",
-			"allow the key redquorum:members to the user (docs/operations.md has the rule)", "%s cannot be used: %v", pipeline.RegisterKey, f.byList)
-	case other != "" && f.runID != "" && other != f.runID:
-		add(warning, "marker", "its keys came from a disk or another server, and may be incomplete",
-			"run doctor again in a moment", "%s was written for another process (run_id %s)", pipeline.MemoryKey, other)
+		r.addRefusal(trouble.Register, f.byList, "", rule, "using %s", pipeline.RegisterKey)
+	case other != "" && f.runID != "" && other != f.runID && trouble.Of(f.barred) != trouble.Unasked:
+		r.add(trouble.OtherMarker, nil, "%s was written for another process (run_id %s)", pipeline.MemoryKey, other)
 	}
 }
 
 // checkServer tells what else is known about the server.
-func (f *facts) checkServer(add adder) {
+func (f *facts) checkServer(r *findings) {
 	if f.runID == "" {
-		add(warning, "unidentified", "restarts with old keys, replicas and cluster members go unnoticed",
-			"allow INFO to the user (docs/operations.md)", "the server does not identify itself%s", f.because("INFO"))
+		found := r.add(trouble.Unidentified, nil, "the server does not identify itself%s", f.because("INFO"))
+		if refusal := f.denied["INFO"]; !isRight(refusal) { // no rule allows it
+			found.Do, found.Commands = trouble.Unknown.Row().Do, []string{}
+		}
 	}
 	if replicas, err := strconv.Atoi(f.info["connected_slaves"]); err == nil && replicas > 0 {
-		add(note, "replicated", "a replica promoted behind this endpoint knows fewer locks, and clients quarantine it",
-			"let nothing fail over behind the endpoint: a lost master must stay lost",
-			"it has %s", prose.Plural(replicas, "replica"))
+		r.add(trouble.HasReplicas, nil, "it has %s", prose.Plural(replicas, "replica"))
 	}
-	if major, err := strconv.Atoi(before(f.version, ".")); err == nil && major < 5 && f.product == "redis" {
-		add(warning, "version", "it has no CLIENT ID: what a proxy holds back from a broken connection cannot be killed",
-			"use Redis 5 or later", "its version is %s", f.version)
+	if major := f.major(); major > 0 && major < 5 && f.product == "redis" {
+		r.add(trouble.OldVersion, nil, "its version is %s", f.version)
 	}
+}
+
+// major returns the first number of its version; 0 if that is not known.
+func (f *facts) major() int {
+	n, _ := strconv.Atoi(before(f.version, ".")) //nolint:errcheck // 0
+	return n
 }
