@@ -352,8 +352,8 @@ func states() []fault {
 	return []fault{
 		{
 			kind: trouble.Loading, wrong: func(b *bed) {
-				s := b.one(redistest.WithArgs("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024", "--aof-use-rdb-preamble", "no"))
-				b.do(s, "EVAL", "for i = 1, 5000 do redis.call('SET', 'key' .. i, string.rep('x', 100), 'PX', 3600000) end", "0")
+				s := b.one(redistest.WithArgs("--key-load-delay", "100", "--loading-process-events-interval-bytes", "1024", "--aof-use-rdb-preamble", "no"))
+				b.do(s, "EVAL", "for i = 1, 30000 do redis.call('SET', 'key' .. i, string.rep('x', 100), 'PX', 3600000) end", "0")
 				b.restarted = make(chan error, 1)
 				go func() { b.restarted <- s.Restart() }()
 			},

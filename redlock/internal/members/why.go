@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +52,8 @@ func (ms *Membership) whyLocked(i int) error {
 	case n.phase == phaseVoting:
 		return ms.whyNoMemberLocked(i)
 	case n.err != nil:
-		return fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err)
+		return trouble.Mark(cmp.Or(trouble.Of(n.err), trouble.Quarantined),
+			fmt.Errorf("%w: its memory marker cannot be read or written: %w", pipeline.ErrQuarantined, n.err))
 	case n.marker.State == record.MarkerLater:
 		return trouble.Mark(trouble.LaterMarker, fmt.Errorf("%w: its memory marker was written by a later version of redquorum, by which this one cannot act; update this client", pipeline.ErrQuarantined))
 	case n.until <= now && ms.looks:

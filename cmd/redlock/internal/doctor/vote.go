@@ -86,9 +86,11 @@ func (f *facts) markerRunID() string {
 func (f *facts) checkVote(r *findings, l limits) {
 	kind := trouble.Of(f.barred)
 	switch {
-	case f.barred == nil:
+	case f.barred == nil, f.states[kind] != nil: // checkStates says it
 	case kind == trouble.Quarantined && f.memory() == markerActive && f.barredFor == 0:
 		r.add(trouble.NoMajority, nil, "%v", f.barred)
+	case kind.Row().Check == trouble.Right.Row().Check: // checkCommands says what to allow
+		r.add(trouble.Quarantined, nil, "%v", f.barred)
 	case kind != trouble.Quarantined:
 		r.addError(kind, f.barred, nil)
 	case f.allNew && !l.strict:
