@@ -3,6 +3,7 @@ package tables
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -80,4 +81,27 @@ TIME                  WHAT    LOCK  HOLDER  BY         WHY
 		{Millis: 1000, Kind: "forced", Key: "x", Holder: "me", By: "op\x1b[2J", Why: "host7 is gone"},
 		{Millis: 2000, Kind: "added", Why: "redis://c:1"},
 	}})))
+}
+
+func TestTheHistoryOfANameIsTold(t *testing.T) {
+	status := 3
+	assert.Equal(t, "\nNothing is noted of this name.\n", drawn(History(&survey.Events{Complete: true})))
+	assert.Equal(t, "\nNo entries were found.\n", drawn(History(&survey.Events{})))
+	told := survey.Events{Events: []survey.Event{
+		{Millis: 61_000, BeganMillis: 1000, Kind: "ran", Key: "x", Holder: "me", By: "me", Status: &status, Why: "asked to end"},
+		{Millis: 2000, BeganMillis: 2000, Kind: "began", Key: "x", Holder: "me", By: "me"},
+		{Millis: 3000, Kind: "lost", Key: "x", Holder: "me", By: "op\x1b[2J", Why: "from the log of all names"},
+		{Millis: 64_000, BeganMillis: 4000, SinceMillis: 2000, Kind: "refused", Key: "x", Holder: "me", By: "you", Times: 7},
+	}}
+	assert.Equal(t, `
+TIME                  WHAT     HOLDER  BY         WHY
+1970-01-01T00:00:01Z  ran      me      me         after 1m0s; exit status 3; asked to end
+1970-01-01T00:00:02Z  began    me      me         no end is noted
+1970-01-01T00:00:03Z  lost     me      op\x1b[2J  from the log of all names
+1970-01-01T00:01:04Z  refused  me      you        asked for 1m0s; held since 1970-01-01T00:00:02Z; 7 times
+`, drawn(History(&told)))
+	told.Newest(2, time.UnixMilli(3000))
+	assert.Len(t, told.Events, 2)
+	told.Newest(2, time.UnixMilli(4000))
+	assert.Len(t, told.Events, 1)
 }
