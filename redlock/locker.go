@@ -34,10 +34,10 @@ type Locker struct {
 	renewing sync.Mutex // taken by renew before the mutexes of a batch of locks
 	counts   counts
 	losses   losses // that the log was told
-	history  history
 
 	unanswered unanswered
 	life       life
+	history    history
 }
 
 type counts struct {
