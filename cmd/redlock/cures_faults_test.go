@@ -334,8 +334,10 @@ func states() []fault {
 	fill := func(key string, limit string) func(b *bed) {
 		return func(b *bed) {
 			s := b.one()
-			const script = "for i = 1, 5000 do redis.call('SET', string.format(ARGV[1], i), string.rep('x', 5000), 'PX', 3600000) end"
-			b.do(s, "EVAL", script, "0", key)
+			const script = "for i = 1, 500 do redis.call('SET', string.format(ARGV[1], ARGV[2] .. i), string.rep('x', 4000), 'PX', 3600000) end"
+			for part := range 5 { // each is done soon enough on a busy disk
+				b.do(s, "EVAL", script, "0", strings.Replace(key, "%d", "%s", 1), fmt.Sprint(part, "/"))
+			}
 			if limit == "" { // a little more than is used
 				used, err := redis.String(s.Do("INFO", "memory"))
 				require.NoError(b.t, err)
@@ -344,7 +346,7 @@ func states() []fault {
 				var n int
 				_, err = fmt.Sscan(used, &n)
 				require.NoError(b.t, err)
-				limit = fmt.Sprint(n + n/16)
+				limit = fmt.Sprint(n + n/14)
 			}
 			b.do(s, "CONFIG", "SET", "maxmemory", limit)
 		}
@@ -378,10 +380,10 @@ func states() []fault {
 			},
 			cure: func(b *bed) { b.renew() }, says: "let the server write to its directory (CONFIG GET dir)",
 		},
-		{kind: trouble.Full, wrong: fill("cache:%d", "10mb")},
-		{kind: trouble.FullOfOurs, first: true, wrong: fill("redquorum:permits:download/user-%d", "10mb")},
-		{kind: trouble.FullOfOurs, how: "redquorum:fence:", wrong: fill("redquorum:fence:%d", "10mb")},
-		{kind: trouble.FullOfOurs, how: "keys beside locks", wrong: fill("redquorum:waits:%d", "10mb")},
+		{kind: trouble.Full, wrong: fill("cache:%d", "5mb")},
+		{kind: trouble.FullOfOurs, first: true, wrong: fill("redquorum:permits:download/user-%d", "5mb")},
+		{kind: trouble.FullOfOurs, how: "redquorum:fence:", wrong: fill("redquorum:fence:%d", "5mb")},
+		{kind: trouble.FullOfOurs, how: "keys beside locks", wrong: fill("redquorum:waits:%d", "5mb")},
 		{kind: trouble.NearlyFull, wrong: fill("cache:%d", "")},
 		{kind: trouble.OursFill, wrong: fill("redquorum:terms:%d", "")},
 		{kind: trouble.FewReplicas, first: true, wrong: func(b *bed) { b.do(b.one(), "CONFIG", "SET", "min-replicas-to-write", "1") }},

@@ -45,3 +45,5 @@ var nodeFigures = []figure[redlock.NodeStats]{
 }
 
 var nodeInfo = form{gauge, "redquorum.node.info", "", "The server that answers, or answered last."}
+
+var nodeTrouble = form{gauge, "redquorum.node.trouble", "", "Why the node does not vote: a word of docs/troubles.md."}

@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -33,7 +35,7 @@ func RegisterMetrics(locker *redlock.Locker, opts ...Option) (metric.Registratio
 	for i, f := range nodeFigures {
 		ofNode[i] = m.instrument(f.form)
 	}
-	info := m.instrument(nodeInfo)
+	info, why := m.instrument(nodeInfo), m.instrument(nodeTrouble)
 	if m.err != nil {
 		return nil, fmt.Errorf("otel: %w", m.err)
 	}
@@ -55,6 +57,11 @@ func RegisterMetrics(locker *redlock.Locker, opts ...Option) (metric.Registratio
 			}
 			server := with(common, endpoint, attribute.String("product", node.Product), attribute.String("version", node.Version))
 			info.observe(to, 1, metric.WithAttributeSet(server))
+			if err := cmp.Or(node.Barred, node.Err); err != nil {
+				word, _ := pool.Trouble(err)
+				trouble := attribute.String("trouble", cmp.Or(word, "unreachable"))
+				why.observe(to, 1, metric.WithAttributeSet(with(common, endpoint, trouble)))
+			}
 		}
 		return nil
 	}, m.all...)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -116,6 +117,11 @@ func TestMetricsShowANodeThatIsAwayAndComesBackEmpty(t *testing.T) {
 	c.Node(0).Stop()
 	assert.Equal(t, 0.0, node("up"))
 	assert.Equal(t, 0.0, node("votes"))
+	told := func() bool {
+		got, key := collect(t, reader), "redquorum.node.trouble{"+locker.Stats().Nodes[0].Endpoint
+		return got[key+",refused}"]+got[key+",ended}"]+got[key+",unreachable}"] == 1
+	}
+	assert.Eventually(t, told, 30*time.Second, time.Millisecond, "once it was dialed again")
 	c.Node(0).Restart()
 	assert.Equal(t, 1.0, node("up"))
 	assert.Equal(t, 0.0, node("votes"))

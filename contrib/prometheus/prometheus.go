@@ -9,6 +9,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,6 +66,9 @@ var nodeMetrics = []metric[redlock.NodeStats]{
 // nodeInfo tells which server answers at a node.
 var nodeInfo = prometheus.NewDesc(namespace+"node_info", "The server that answers, or answered last.", []string{"node", "product", "version"}, nil)
 
+// nodeTrouble tells why a node does not vote.
+var nodeTrouble = prometheus.NewDesc(namespace+"node_trouble", "Why the node does not vote: a word of docs/troubles.md.", []string{"node", "trouble"}, nil)
+
 // namespace begins every name.
 const namespace = "redquorum_"
 
@@ -106,6 +110,7 @@ func (c collector) Describe(descs chan<- *prometheus.Desc) {
 		descs <- m.desc
 	}
 	descs <- nodeInfo
+	descs <- nodeTrouble
 }
 
 var errNoLocker = errors.New("prometheus: the collector has no locker")
@@ -128,5 +133,9 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 			m.collect(metrics, node, node.Endpoint)
 		}
 		metrics <- prometheus.MustNewConstMetric(nodeInfo, prometheus.GaugeValue, 1, node.Endpoint, node.Product, node.Version)
+		if err := cmp.Or(node.Barred, node.Err); err != nil {
+			word, _ := pool.Trouble(err)
+			metrics <- prometheus.MustNewConstMetric(nodeTrouble, prometheus.GaugeValue, 1, node.Endpoint, cmp.Or(word, "unreachable"))
+		}
 	}
 }

@@ -103,10 +103,18 @@ func TestMetricsShowANodeThatIsAwayAndComesBackEmpty(t *testing.T) {
 	c.Node(0).Stop()
 	assert.Equal(t, 0.0, node("up"))
 	assert.Equal(t, 0.0, node("votes"))
+	told := func(words ...string) func() bool {
+		return func() bool {
+			got := values(t, registry)
+			return slices.ContainsFunc(words, func(word string) bool { return got["redquorum_node_trouble{"+endpoint+","+word+"}"] == 1 })
+		}
+	}
+	assert.Eventually(t, told("refused", "ended", "unreachable"), 30*time.Second, time.Millisecond, "once it was dialed again")
 
 	c.Node(0).Restart()
 	assert.Equal(t, 1.0, node("up"))
 	assert.Equal(t, 0.0, node("votes"))
+	assert.Eventually(t, told("quarantined"), 30*time.Second, time.Millisecond)
 	left := node("quarantine_remaining_seconds")
 	assert.Greater(t, left, 0.0)
 	assert.LessOrEqual(t, left, 60.0)
