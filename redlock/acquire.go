@@ -129,7 +129,7 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 		return nil, nil, err
 	}
 	chooses := lock.kind.chooses()
-	r := lock.newAcquire(round.Spec{Any: chooses}, false)
+	r := lock.newAcquire(round.Spec{Any: chooses, Alone: ctx.Done() == nil}, false)
 	r.Send(began.Add(lock.timeout), 0)
 	if chooses {
 		if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too

@@ -32,7 +32,7 @@ func (lock *Lock) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
 	}
-	return lock.unlock(ctx, func() *round.Round { return lock.startRelease(nil) })
+	return lock.unlock(ctx, func() *round.Round { return lock.startRelease(nil, true) })
 }
 
 // unlock waits for a release that is under way once start has returned, and says what became of it.
@@ -60,12 +60,12 @@ func (lock *Lock) unlock(ctx context.Context, start func() *round.Round) (err er
 }
 
 // startRelease ends the lock and sends the releases; all callers get the same round, until that has
-// failed. Why, if not nil, is a further reason.
+// failed. Why, if not nil, is a further reason. Alone is as in [round.Spec].
 //
 // The mutex is held until every node has been given its release, as it is for an extension. So on
 // each node the two come in the order in which they happened to the lock, and no extension is made
 // after the release.
-func (lock *Lock) startRelease(why error) *round.Round {
+func (lock *Lock) startRelease(why error, alone bool) *round.Round {
 	l := lock.locker
 	lock.mu.Lock()
 	if lock.release != nil {
@@ -81,7 +81,7 @@ func (lock *Lock) startRelease(why error) *round.Round {
 		lock.endLocked(released, releasedFor(why))
 	}
 	l.life.enterAnyway()
-	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideRelease, Expected: lock.touched})
+	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideRelease, Expected: lock.touched, Alone: alone})
 	lock.release = r
 	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 	}
 	locks := l.releaseHeld(nil)
 	again := l.unanswered.take(l.clock.Now())
-	inChunks(again, func(lock *Lock) *round.Round { return lock.startRelease(nil) })
+	inChunks(again, func(lock *Lock) *round.Round { return lock.startRelease(nil, false) })
 	var failed *multierror.Error
 	for _, lock := range slices.Concat(locks, again) {
 		err := lock.unlock(ctx, lock.lastRelease)
@@ -181,7 +181,7 @@ func (l *Locker) releaseHeld(why error) []*Lock {
 			lock.endGuarded(why)
 			return nil
 		}
-		return lock.startRelease(why)
+		return lock.startRelease(why, false)
 	})
 	return locks
 }

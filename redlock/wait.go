@@ -183,7 +183,7 @@ func (a *attempt) Process() string                           { return (*Lock)(a)
 func (a *attempt) Announced() bool                           { return a.intent }
 func (a *attempt) Grant(how *round.Spec) *round.Round        { return (*Lock)(a).newGrant(how) }
 func (a *attempt) Guard(ctx context.Context) context.Context { return (*Lock)(a).Context(ctx) }
-func (a *attempt) Release()                                  { (*Lock)(a).startRelease(nil) }
+func (a *attempt) Release()                                  { (*Lock)(a).startRelease(nil, false) }
 
 func (a *attempt) Acquire(how round.Spec, turn bool) *round.Round {
 	return (*Lock)(a).newAcquire(how, turn)

@@ -24,6 +24,9 @@ type Request struct {
 	// it at once. That spares a caller that has the node for itself the wake-up of the writer.
 	// Among many callers it would make the batches small.
 	Direct bool
+	// Collects is the word of whoever makes the call that [Node.Collect] comes next. It counts with
+	// Direct only.
+	Collects bool
 	// Deadline is when an unanswered call ends with [ErrTimeout].
 	Deadline clock.Instant
 	// Sink receives the outcome of each call.

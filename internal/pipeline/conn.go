@@ -26,16 +26,28 @@ type conn struct {
 	wake   chan struct{} // signals the writer that there is something to write; room for one
 	gone   chan struct{} // closed when the reader has ended
 	direct tryWriter     // network, for callers that write; nil if it may wait
+	turn   chan struct{} // has the turn while nobody reads; room for one
+	called chan struct{} // signals the parked reader; room for one
 
-	received uint64 // replies that redigo returned; used by the reader only
-	readOnly error  // the server's words that it is no longer a master; used by the reader only
+	// Used by the reader, or in its place.
+	received uint64    // replies that redigo returned
+	readOnly error     // the server's words that it is no longer a master
+	answers  []answer  // replies that came together
+	outcomes []outcome // what their Sinks are told
+
 	proofs   int    // proofs sent; used by the writer, or in its place
 	answered uint64 // calls answered; the reader writes it under mu; read under mu or after it ends
 
 	// Guarded by Node.mu.
-	idle      bool          // the writer waits for wake, and nobody writes in its place
-	lent      bool          // a caller writes in its place
-	spare     []outgoing    // the memory of that caller's batch
+	idle  bool       // the writer waits for wake, and nobody writes in its place
+	lent  bool       // a caller writes in its place
+	spare []outgoing // the memory of that caller's batch
+
+	collects    bool // the last call was one that its caller collects
+	parked      bool // the reader leaves the turn to callers, until it is called
+	collecting  bool // a caller has the turn
+	interrupted bool // and shall return it
+
 	pending   ring          // sent, in the order of their replies
 	scripts   []*Script     // given to the server on this connection
 	retries   ring          // scripts the server did not run; sent before anything else
@@ -55,16 +67,20 @@ type conn struct {
 // it.
 func newConn(network, stream net.Conn) *conn {
 	g := &guard{Conn: stream}
-	return &conn{
+	c := &conn{
 		network: network, guard: g, redis: redis.NewConn(g, 0, 0),
 		wake: make(chan struct{}, 1), gone: make(chan struct{}), direct: newTryWriter(stream),
+		turn: make(chan struct{}, 1), called: make(chan struct{}, 1),
 	}
+	c.turn <- struct{}{}
+	return c
 }
 
 func (c *conn) giveUpLocked(err error) {
 	if c.err == nil && err != nil {
 		c.err = err
 		c.close()
+		c.callReaderLocked()
 	}
 }
 

@@ -4,7 +4,7 @@
 // A node never makes its caller wait. [Node.Do] puts a [Call] into a bounded queue and returns; the
 // answer, or the reason why there is none, reaches the call's [Sink] by the call's deadline. One
 // goroutine per node writes everything that is queued with one system call, and another one reads.
-// There is no goroutine per call.
+// There is no goroutine per call. A caller that has the node for itself may do both in their place.
 //
 // A node guarantees:
 //

@@ -30,6 +30,8 @@ type guard struct {
 	proofs [4]atomic.Uint64 // which of them are the latest proofs, in any order; set before that
 
 	// Used by the reader only.
+	ahead    []byte // read, and not yet handed on; a part of room
+	room     []byte
 	parser   replyParser
 	replies  uint64 // complete replies handed to redigo
 	err      error  // why redigo gets nothing more
@@ -49,7 +51,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	n, err := g.Conn.Read(p)
+	n, err := g.take(p)
 	proof := g.nextProof()
 	g.parser.sought = proof - g.replies
 	good, complete, bad := g.parser.feed(p[:n])

@@ -136,6 +136,16 @@ func (w *waiter) Complete(_ int, reply any, err error) {
 	}
 }
 
+// Decided implements [Decider].
+func (w *waiter) Decided() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (w *waiter) wait() result {
 	<-w.done
 	w.mu.Lock()

@@ -145,6 +145,9 @@ func (n *Node) Do(c Call) {
 	if err == nil && c.Request.Deadline < n.watchAt {
 		n.watchLocked(c.Request.Deadline)
 	}
+	if n.conn != nil && err == nil {
+		n.conn.expectLocked(c.Request)
+	}
 	if conn := n.conn; err == nil && conn != nil && conn.idle {
 		conn.idle = false
 		if conn.lendsLocked(c.Request) {

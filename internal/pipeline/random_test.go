@@ -88,7 +88,9 @@ func (c *caller) work(stop <-chan struct{}) {
 			}
 			return
 		case <-time.After(time.Duration(c.random.IntN(3000)) * time.Microsecond):
-			c.ask(fmt.Sprintf("%d/%d", c.name, n))
+			for i := range 1 + c.random.IntN(12) { // it reads for itself from the second on
+				c.ask(fmt.Sprintf("%d/%d/%d", c.name, n, i))
+			}
 			c.setAndRelease(n)
 		}
 	}
@@ -96,7 +98,11 @@ func (c *caller) work(stop <-chan struct{}) {
 
 // ask asks for a text that nobody else asks for.
 func (c *caller) ask(text string) {
-	w := c.do(false, Request{Words: Command("ECHO", text), Accept: isText, Direct: c.random.IntN(2) == 0})
+	direct := c.random.IntN(2) == 0
+	w := c.do(false, Request{Words: Command("ECHO", text), Accept: isText, Direct: direct, Collects: direct})
+	if direct && c.random.IntN(8) > 0 { // otherwise it does not come as promised
+		c.node.Collect(w)
+	}
 	if r := c.ended(w); r.err == nil {
 		assert.Equal(c.t, []byte(text), r.reply)
 	}
@@ -159,8 +165,22 @@ func (c *caller) setAndRelease(n int) {
 // Many callers share a server that is stopped, cut, killed and restarted all the time. Every call
 // ends once and in time. No answer is another's: a surplus status that comes while a text is due is
 // recognized by its kind. A kept release comes behind its SET, so no key is left. Half of the calls
-// may be written by their callers, if only in part.
+// may be written by their callers, if only in part, and some are read by them.
 func TestRandomFaultsLoseNoCallMixNoAnswersAndLeaveNoKey(t *testing.T) {
+	withRandomFaults(t, 12, func(h *harness) {
+		alone := func(keys string) bool { return keys == "1" }
+		assert.NotEmpty(t, slices.DeleteFunc(h.runs(), alone), "there were batches")
+	})
+}
+
+// Of a few callers, each often has the connection for itself.
+func TestRandomFaultsLoseNoCallOfThoseWhoReadForThemselves(t *testing.T) {
+	for _, callers := range []int{1, 2} {
+		withRandomFaults(t, callers, func(*harness) {})
+	}
+}
+
+func withRandomFaults(t *testing.T, callers int, test func(h *harness)) {
 	for seed := range uint64(12) {
 		inBubble(t, func(h *harness) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -171,7 +191,7 @@ func TestRandomFaultsLoseNoCallMixNoAnswersAndLeaveNoKey(t *testing.T) {
 			}))
 			var all sync.WaitGroup
 			stop := make(chan struct{})
-			for i := range 12 {
+			for i := range callers {
 				c := &caller{harness: h, name: i, random: rand.New(rand.NewPCG(seed, uint64(i+2)))}
 				all.Go(func() { c.work(stop) })
 			}
@@ -190,8 +210,7 @@ func TestRandomFaultsLoseNoCallMixNoAnswersAndLeaveNoKey(t *testing.T) {
 			assert.Zero(t, h.node.Stats().Kept)
 			isLog := func(key string) bool { return strings.HasPrefix(key, "log:") }
 			assert.Empty(t, slices.DeleteFunc(h.server.Keys(), isLog))
-			alone := func(keys string) bool { return keys == "1" }
-			assert.NotEmpty(t, slices.DeleteFunc(h.runs(), alone), "there were batches")
+			test(h)
 		})
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

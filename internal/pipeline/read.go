@@ -13,32 +13,41 @@ type answer struct {
 	err   error
 }
 
-// read hands the replies to their calls until the connection ends. Replies that came with one read
-// are handed on together: redigo returns them without waiting.
+// read hands the replies to their calls until the connection ends. It keeps the turn then.
 func (n *Node) read(c *conn) error {
-	var answers []answer
-	var outcomes []outcome
+	for {
+		<-c.turn
+		if err := n.readBatch(c); err != nil {
+			return err
+		}
+		n.park(c)
+	}
+}
+
+// readBatch hands on the replies that came with one read: redigo returns them without waiting.
+func (n *Node) readBatch(c *conn) error {
 	for {
 		reply, err := c.receive()
 		if err != nil && !isReply(err) {
 			return connectionLost(err)
 		}
 		c.received++
-		answers = append(answers, answer{reply, unwrapped(err)})
-		if c.received < c.guard.replies && len(answers) < maxBatch {
+		c.answers = append(c.answers, answer{reply, unwrapped(err)})
+		if c.received < c.guard.replies && len(c.answers) < maxBatch {
 			continue
 		}
-		outcomes, err = n.match(c, answers, outcomes[:0])
-		tell(outcomes)
+		c.outcomes, err = n.match(c, c.answers, c.outcomes[:0])
+		tell(c.outcomes)
 		if err != nil {
 			return err
 		}
 		if c.readOnly != nil { // no longer a master; the next handshake tells
 			return fmt.Errorf("%w: %w", ErrReplica, c.readOnly)
 		}
-		clear(answers)
-		clear(outcomes)
-		answers = answers[:0]
+		clear(c.answers)
+		clear(c.outcomes)
+		c.answers = c.answers[:0]
+		return nil
 	}
 }
 

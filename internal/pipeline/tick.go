@@ -79,6 +79,9 @@ func (n *Node) endLocked(over func(*Call) bool, unsent, err error) (outcomes []o
 		for i := range c.unproven {
 			end(&c.unproven[i].call, Unknown, err)
 		}
+		if len(outcomes) > 0 {
+			c.interruptLocked()
+		}
 	}
 	return outcomes
 }

@@ -172,6 +172,9 @@ func (n *Node) takeBatchLocked(c *conn, batch []outgoing) []outgoing {
 
 // wakeLocked wakes an idle writer if there is something to write.
 func (n *Node) wakeLocked(c *conn) {
+	if c.retries.len()+n.queue.len() > 0 {
+		c.callReaderLocked()
+	}
 	if c.idle && c.retries.len()+n.queue.len() > 0 {
 		c.idle = false
 		c.wake <- struct{}{}

@@ -33,6 +33,7 @@ type Round struct {
 	awaited    int8           // 1 + the node of AwaitVote; 0 for none
 	nodes      int8           // how many there were when the round was made; others have no part in it
 	background bool           // the functions of rounds are told of its votes
+	alone      bool           // see [Spec.Alone]
 	wake       chan struct{}  // signalled with the verdict; nil while nobody waits for it
 	votes      quorum.Ballot
 	touched    quorum.NodeSet // all nodes except those where the call certainly changed nothing
@@ -115,6 +116,7 @@ type Spec struct {
 	One    int            // which of several the round is about; 0 if there is no choice
 	Before quorum.NodeSet // nodes that may have our value since an earlier round
 
+	Alone      bool           // who sends it then waits for it, with nothing that ends the wait
 	Background bool           // nobody may wait for its end: tell [Rounds.Counting] and [Rounds.Voted]
 	Expected   quorum.NodeSet // of a release: the nodes that have or may have the lock
 	Until      clock.Instant  // of a release: until when the keys stay taken, for [wire.Retain]
@@ -131,7 +133,7 @@ type Override struct {
 func (rs *Rounds) New(s *Spec) *Round {
 	r := &Round{
 		rounds: rs, request: s.Request, answer: s.Meaning, rule: s.Rule, nodes: int8(len(rs.Members.Nodes())),
-		expected: s.Expected, background: s.Background,
+		expected: s.Expected, background: s.Background, alone: s.Alone,
 	}
 	r.votes.Granted = s.Granted
 	if !s.Only.Empty() {
@@ -209,6 +211,7 @@ func (r *Round) askedLocked(node int) *pipeline.Request {
 func (r *Round) prepare(request *pipeline.Request, deadline clock.Instant) {
 	request.Deadline, request.Sink = deadline, r
 	request.Direct = r.rounds.Few()
+	request.Collects = request.Direct && r.alone && r.nodes == 1 // of several nodes, one caller can wait for one only
 	request.Prove = request.Prove && r.rounds.Members.Proves()
 }
 

@@ -15,6 +15,9 @@ func (r *Round) Verdict() quorum.Verdict {
 	return r.verdict
 }
 
+// Decided reports whether there is a verdict.
+func (r *Round) Decided() bool { return r.Verdict() != quorum.Pending }
+
 // Await waits for the verdict. It comes at the deadline at the latest, when every vote is in.
 func (r *Round) Await() { r.await(nil) }
 
@@ -40,6 +43,9 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 // that is used again: whoever takes it away from the round under mu, the round with its signal or
 // the waiter without, leaves it to the waiter alone. So no signal of one round reaches another.
 func (r *Round) await(ended <-chan struct{}) {
+	if r.request.Collects && ended == nil {
+		r.Nodes()[0].Collect(r)
+	}
 	r.mu.Lock()
 	if r.verdict != quorum.Pending {
 		r.mu.Unlock()

@@ -1,0 +1,175 @@
+package pipeline
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/redquorum/redquorum/clock"
+)
+
+// A caller that has a connection for itself may read its reply for itself, as it may write its call
+// (direct.go). That spares it the wake-up of the reader and its own by the reader, which is most of
+// what a call on a near server costs.
+//
+// One goroutine reads at a time: the one that has the turn, a token of which a connection has one.
+// With it goes all that only the reader uses. So replies are matched in their order by one
+// goroutine after the other, and whoever matches them does what the reader does: the caller also
+// hands on replies to calls of others that it meets.
+//
+//	reader: reads ──last reply was a caller's, and nothing is pending──▶ parked
+//	           ◀──a call that nobody collects, the end of the connection, leftAlone──┘
+//
+// Why no reply stays unread: the reader parks under mu while nothing is pending, and gives the turn
+// back in the same step. From then on, a call that will not be collected calls the reader, under
+// mu, and so does a caller that does not get the turn. What is left is a caller that does not come
+// as promised, or does not wait for a late reply. Both are found when the connection was leftAlone,
+// as is the end of one that nobody reads: a server that has gone is noticed while nobody calls, as
+// ever.
+//
+// Why a caller does not wait for longer than its deadline: what ends a call before its reply
+// (tick, Withdraw) ends the read of a caller, under mu, by a deadline in the past. The caller has
+// not begun to decode a reply there: it waits for the first byte outside redigo, which takes every
+// error for the end. Behind the first byte it reads as the reader does; if the rest of a reply does
+// not come, the same deadline ends the connection, and its calls have an unknown fate.
+//
+// Why nobody matches on a connection that has ended: the reader takes the turn for its last read,
+// which fails, and keeps it. Only then does serve go on, so broken decides about calls that nobody
+// can answer any more (S6, S8, docs/safety.md).
+
+// leftAlone is how long a connection may be left unread while nothing happens on it.
+const leftAlone = 10 * time.Millisecond
+
+// Decider says whether what a caller waits for has been decided.
+type Decider interface{ Decided() bool }
+
+// Collect reads replies in the reader's place, if nobody reads, until what the caller waits for has
+// been decided. It may return earlier: then the outcome comes by the call's Sink as always. It is
+// for the maker of a call with [Request.Collects], on the goroutine that made it, without a mutex:
+// it runs the Sinks of all calls whose replies it meets.
+func (n *Node) Collect(wanted Decider) {
+	n.mu.Lock()
+	c := n.conn
+	if c == nil || !c.takeTurnLocked() {
+		n.mu.Unlock()
+		return
+	}
+	n.mu.Unlock()
+	var err error
+	for err == nil && !wanted.Decided() {
+		if err = c.guard.await(); err == nil {
+			err = n.readBatch(c)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c.interrupted {
+		_ = c.network.SetReadDeadline(time.Time{}) //nolint:errcheck // then the next read ends the connection
+	}
+	c.collecting, c.interrupted = false, false
+	if err != nil && !errors.Is(err, errInterrupted) {
+		c.giveUpLocked(err)
+	}
+	c.turn <- struct{}{} // there is room: it was taken from there
+}
+
+// expectLocked is told of a new call, before it is written.
+func (c *conn) expectLocked(r *Request) {
+	c.collects = r.Collects && r.Direct && c.direct != nil
+	if !c.collects {
+		c.callReaderLocked()
+	}
+}
+
+// takeTurnLocked reports whether a caller has the turn from here on. If not, the reader reads.
+func (c *conn) takeTurnLocked() bool {
+	if c.err == nil && c.parked {
+		select {
+		case <-c.turn:
+			c.collecting = true
+			return true
+		default: // another caller collects
+		}
+	}
+	c.callReaderLocked()
+	return false
+}
+
+// callReaderLocked makes a parked reader read as soon as it has the turn.
+func (c *conn) callReaderLocked() {
+	if c.parked {
+		c.parked = false
+		c.called <- struct{}{} // there is room: the reader takes one for each time that it parks
+	}
+}
+
+// interruptLocked makes a caller that collects stop.
+func (c *conn) interruptLocked() {
+	if c.collecting && !c.interrupted {
+		c.interrupted = true
+		_ = c.network.SetReadDeadline(past) //nolint:errcheck // only a closed connection has none, and that ends the read
+	}
+}
+
+var past = time.Unix(1, 0)
+
+// errInterrupted means that a caller waits no longer for a reply, of which nothing has come.
+var errInterrupted = errors.New("pool: interrupted")
+
+// park gives the turn back and, if callers collect their replies and nothing is pending, returns
+// when the reader is needed.
+func (n *Node) park(c *conn) {
+	n.mu.Lock()
+	c.parked = c.collects && c.err == nil && c.pending.len()+c.retries.len()+n.queue.len() == 0
+	parked, seen := c.parked, c.answered
+	c.turn <- struct{}{}
+	n.mu.Unlock()
+	for parked {
+		late, timer := clock.After(n.config.clock, leftAlone)
+		select {
+		case <-c.called:
+			timer.Stop()
+			return
+		case <-late:
+		}
+		n.mu.Lock()
+		if c.parked && !c.collecting && c.answered == seen {
+			c.callReaderLocked()
+		}
+		seen = c.answered
+		n.mu.Unlock()
+	}
+}
+
+// await returns when a byte of a reply is there, or errInterrupted.
+func (g *guard) await() error {
+	if len(g.ahead) > 0 {
+		return nil
+	}
+	if g.room == nil {
+		g.room = make([]byte, aheadRoom)
+	}
+	n, err := g.Conn.Read(g.room)
+	g.ahead = g.room[:n]
+	switch {
+	case n > 0:
+		return nil // an error comes again
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errInterrupted
+	default:
+		return connectionLost(err)
+	}
+}
+
+// aheadRoom is what redigo reads at once.
+const aheadRoom = 4 << 10
+
+// take reads what await has read, or else from the network.
+func (g *guard) take(p []byte) (int, error) {
+	if len(g.ahead) == 0 {
+		return g.Conn.Read(p)
+	}
+	n := copy(p, g.ahead)
+	g.ahead = g.ahead[n:]
+	return n, nil
+}
