@@ -80,6 +80,25 @@ func TestTheHistoryOfANameIsOfThatName(t *testing.T) {
 	}
 }
 
+// Whoever may write to the index of a prefix alone would have others delete locks.
+func TestTheIndexOfHistoriesDeletesNothingElse(t *testing.T) {
+	s := newServer(t)
+	s.connect(t)
+	strange := []string{"p:held", LogKey + ":other:job", LogKey, ""}
+	for i := range journal.MostNames + len(strange) {
+		if i < len(strange) {
+			s.do("SET", strange[i], "x")
+			s.do("ZADD", LogKey+":p:#names", i, strange[i])
+			continue
+		}
+		s.note(fmt.Sprint("p:", i), journal.Ran, "x")
+	}
+	assert.Equal(t, int64(journal.MostNames), s.do("ZCARD", LogKey+":p:#names"))
+	for _, key := range strange {
+		assert.Equal(t, int64(1), s.do("EXISTS", key), "%q", key)
+	}
+}
+
 // Whoever reads the history can release nobody's lock.
 func TestTheHistoryTellsTheHolderWithoutItsValue(t *testing.T) {
 	s := newServer(t)

@@ -48,7 +48,9 @@ if KEYS[2] then
   if forgotten.err then
     return forgotten
   end
-  if forgotten[1] then -- what may not be deleted expires
+  -- Others write to the index, too: none but logs beside it go. What may not be deleted expires.
+  local beside = string.sub(KEYS[2], 1, -#'#names' - 1)
+  if forgotten[1] and string.sub(forgotten[1], 1, #beside) == beside then
     redis.pcall('DEL', forgotten[1])
     redis.pcall('DEL', forgotten[1] .. ARGV[5])
   end
