@@ -40,7 +40,7 @@ func missing(t *testing.T) (all []fault) {
 			left = []trouble.Kind{trouble.New}
 		}
 		all = append(all, fault{
-			kind: kind, how: right, left: left, first: right == "+zadd" || right == "~redquorum:fence:app:*" || right == "+set",
+			kind: kind, how: right, left: left, atLoad: right == "+acl|dryrun", first: right == "+zadd" || right == "~redquorum:fence:app:*" || right == "+set",
 			wrong: func(b *bed) {
 				b.user(slices.DeleteFunc(slices.Clone(rule), func(one string) bool { return one == right })...)
 				if b.args = []string{"--key-prefix", "app:"}; right == "+select" {
@@ -70,7 +70,7 @@ func renamed() (all []fault) {
 	} {
 		kind := trouble.Unknown
 		all = append(all, fault{
-			kind: kind, how: command, first: command == "ZADD",
+			kind: kind, how: command, first: command == "ZADD", atLoad: command == "ACL",
 			wrong: func(b *bed) { b.change = b.configured("rename-command " + command + ` ""`) },
 			cure:  func(b *bed) { b.change("") }, says: "take the rename-command of this command out of the server's configuration, and restart it",
 		})
@@ -214,7 +214,7 @@ func today() []fault {
 			cure: func(b *bed) { b.renew() }, says: "run NTP on this machine",
 		},
 		{
-			kind: trouble.LoadsPart, first: true, wrong: func(b *bed) {
+			kind: trouble.LoadsPart, first: true, atLoad: true, wrong: func(b *bed) {
 				b.one(redistest.WithUsers(b.t, "user default off\nuser all on >secret +@all ~* &*\n", "all", "secret"))
 			}, left: []trouble.Kind{trouble.WasForgetful},
 		},
