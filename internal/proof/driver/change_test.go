@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +32,10 @@ func (p *plan) size() (masters, members int) {
 func changes(r *run, rng *rand.Rand) {
 	a := &actor{run: r, who: "operator", rng: rng}
 	for r.goesOn() {
+		if rng.IntN(8) == 0 {
+			a.changeWithout(a.life())
+			continue
+		}
 		life, ctx, began := a.life(), a.patience(true), r.clock.Now()
 		buried := func() {}
 		if rng.IntN(4) == 0 {
@@ -71,31 +76,20 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 	switch a.rng.IntN(4) {
 	case 0, 1:
 		endpoint := a.endpoints[a.rng.IntN(len(a.endpoints))]
-		if a.unlisted(endpoint) {
-			if !a.stopping.TryLock() { // two at once may leave members that no list leads to
-				return "nothing", nil
-			}
-			defer a.stopping.Unlock()
-			before, err = cluster.Members(ctx)
-			if err != nil || !a.reachable(append(before.Members, admin.Member{Endpoint: endpoint})) {
-				return "Members", err
-			}
-		}
 		what, err = "Add "+endpoint, cluster.Add(ctx, endpoint)
+		if after, failed := cluster.Members(ctx); err == nil && failed == nil {
+			a.agree(&after)
+			a.isBack(endpoint, &after)
+		}
 	case 2:
-		if !a.stopping.TryLock() {
-			return "nothing", nil
-		}
-		defer a.stopping.Unlock()
-		if before, err = cluster.Members(ctx); err != nil || len(before.Members) == 0 {
-			return "Members", err
-		}
 		one := before.Members[a.rng.IntN(len(before.Members))]
-		if !a.reachable(slices.DeleteFunc(slices.Clone(before.Members), func(m admin.Member) bool { return m.ID == one.ID })) {
+		over, may := a.mayRemove(one.Endpoint, before.Version)
+		if !may {
 			return "nothing", nil
 		}
 		id := one.ID
 		what, err = "Remove "+id, cluster.Remove(ctx, id)
+		over()
 		after, failed := cluster.Members(ctx)
 		a.agree(&after)
 		gone := !slices.ContainsFunc(after.Members, func(m admin.Member) bool { return m.ID == id })
@@ -108,21 +102,96 @@ func (a *actor) change(ctx *limited, life *life) (what string, err error) {
 	return what, err
 }
 
-// unlisted reports whether no client has a master in its list.
-func (r *run) unlisted(endpoint string) bool {
-	return strings.HasSuffix(endpoint, r.endpoints[len(r.endpoints)-1])
+// changeWithout makes changes while a member is away. All members know a version before the next
+// one is chosen: so that is the one after the version that it was told, at most.
+func (a *actor) changeWithout(life *life) {
+	if a.plan.forgets || len(a.plan.faults) == 0 || !a.look || !a.stopping.TryLock() {
+		return // others rely on it that no master is away
+	}
+	defer a.stopping.Unlock()
+	cluster := admin.Of(life.locker).Cluster()
+	before, err := cluster.Members(a.base)
+	if err != nil || len(before.Members) == 0 {
+		return
+	}
+	away := before.Members[a.rng.IntN(len(before.Members))]
+	m := a.masters[slices.IndexFunc(a.endpoints, func(e string) bool { return strings.HasSuffix(away.Endpoint, e) })]
+	a.note(a.who, "changes without %s", away.Endpoint)
+	heal := m.breaks("stopped", 0)
+	defer heal()
+	told := versionOf(m)
+	for i := range time.Duration(2) { // each is chosen, if at all, and then waits for the one that is away
+		ctx, cancel := context.WithTimeout(a.base, 2*a.plan.maxTTL+2500*time.Millisecond) // each look takes a second
+		err = cluster.SetMaxTTL(ctx, a.plan.maxTTL+(i+1)*slightly)
+		cancel()
+		a.note(a.who, "SetMaxTTL: %v", err)
+	}
+	after, err := cluster.Members(a.base)
+	a.agree(&after)
+	still := slices.ContainsFunc(after.Members, func(m admin.Member) bool { return m.ID == away.ID })
+	a.promise("a dead member stops all changes but its removal", err != nil || told == 0 || told != versionOf(m) || !still || after.Version <= told+1,
+		"%s was told version %d, and is away: %+v", away.Endpoint, told, after)
 }
 
-// reachable reports whether clients that begin with their lists find such members: most of them are
-// listed, and one that forgets is not all that knows of the cluster.
-func (r *run) reachable(members []admin.Member) bool {
-	listed := 0
-	for i := range members {
-		if !r.unlisted(members[i].Endpoint) {
-			listed++
+// slightly is by how much changes of MaxTTL change it that are for the sake of a change.
+const slightly = time.Millisecond
+
+// versionOf returns the number of the version that a master was told; 0 for none.
+func versionOf(m master) (number int64) {
+	marker, _, _ := m.get("redquorum:memory")
+	if _, version, found := strings.Cut(marker, " version="); found && strings.HasPrefix(marker, "active ") && !strings.Contains(marker, " joined=") {
+		text, _, _ := strings.Cut(version, ".")
+		number, _ = strconv.ParseInt(text, 10, 64) //nolint:errcheck // 0 then
+	}
+	return number
+}
+
+// removal is what became of a master that is in the lists of clients.
+type removal struct {
+	calls   int   // that remove it now
+	gone    bool  // it may be no member, or become none: by a change that was begun
+	version int64 // that counted then
+}
+
+// mayRemove reports whether a master may be removed, and notes that it is, until over is called.
+// Most masters of the list that all clients have must stay members, whatever operators do at once,
+// and whatever becomes of changes that nobody finished: a list that lacks more leads a client that
+// begins to none of them (docs/operations.md). So what was begun counts as done, until the master
+// was added again.
+func (r *run) mayRemove(endpoint string, version int64) (over func(), may bool) {
+	at := slices.IndexFunc(r.endpoints, func(e string) bool { return strings.HasSuffix(endpoint, e) })
+	if at >= r.plan.masters { // no list has it
+		return func() {}, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gone := 0
+	for i, other := range r.removals {
+		if i != at && other.gone {
+			gone++
 		}
 	}
-	return listed > len(members)/2 && (len(members) > 1 || !r.plan.forgets)
+	if gone >= (r.plan.masters-1)/2 {
+		return nil, false
+	}
+	one := &r.removals[at]
+	*one = removal{one.calls + 1, true, max(one.version, version)}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		one.calls--
+	}, true
+}
+
+// isBack notes that a master is a member by a version that follows all that may lack it.
+func (r *run) isBack(endpoint string, after *admin.Membership) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := &r.removals[slices.Index(r.endpoints, endpoint)]
+	has := slices.ContainsFunc(after.Members, func(m admin.Member) bool { return strings.HasSuffix(m.Endpoint, endpoint) })
+	if has && one.calls == 0 && after.Version > one.version+1 {
+		one.gone = false
+	}
 }
 
 // agree looks whether all who were told a version of a list were told the same.

@@ -29,7 +29,7 @@ type run struct {
 
 	watchers sync.WaitGroup // of locks
 	open     atomic.Int32   // faults that have begun, and not ended
-	stopping sync.Mutex     // held by an act that has stopped a master, or removes one
+	stopping sync.Mutex     // held by an act that has stopped a master
 	calls    atomic.Int32   // that acquire, and are under way
 
 	mu      sync.Mutex // guards the fields below
@@ -44,6 +44,7 @@ type run struct {
 	checked   map[string]int    // how often a promise was looked at
 	reached   map[string]int    // how often a rare state was
 	versions  map[string]string // lists of members, by version
+	removals  []removal         // by master
 	wrong     []string
 	timeline  history.Timeline
 	broken    int // faults that have begun
@@ -62,7 +63,7 @@ func newRun(t *testing.T, p *plan, w *world) *run {
 	r := &run{
 		world: w, t: t, plan: p, ending: make(chan struct{}),
 		waiting: make(map[string]int), waited: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),
-		resources: make(map[string]*resource), versions: make(map[string]string),
+		resources: make(map[string]*resource), versions: make(map[string]string), removals: make([]removal, len(w.endpoints)),
 	}
 	r.base, r.cancel = context.WithCancel(context.Background())
 	return r
@@ -100,6 +101,12 @@ func (r *run) storm() bool {
 	}
 	acting.Go(r.suffer)
 	acting.Go(r.tellsOfLoss)
+	if r.plan.late {
+		acting.Go(func() {
+			r.pause(r.plan.length / 3)
+			r.foundOf(r.endpoints[first:])
+		})
+	}
 	time.AfterFunc(r.plan.length, func() { close(r.ending) })
 	<-r.ending
 	return r.finish(&acting)

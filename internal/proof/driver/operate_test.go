@@ -215,5 +215,5 @@ func members(a *actor) {
 		return
 	}
 	_, members := a.plan.size()
-	a.promise("what Members tells", (members == 0 || len(m.Members) == members) && (m.MaxTTL == a.plan.maxTTL || a.plan.lists) && m.Version > 0, "%s: %+v", a.who, m)
+	a.promise("what Members tells", (members == 0 || len(m.Members) == members) && (m.MaxTTL == a.plan.maxTTL || a.plan.changes && m.MaxTTL <= a.plan.maxTTL+2*slightly || a.plan.lists) && m.Version > 0, "%s: %+v", a.who, m)
 }

@@ -32,6 +32,7 @@ type plan struct {
 	lists     bool          // those of the clients differ, and the masters are no cluster at first
 	shared    int           // the master in all lists
 	rival     bool          // there are two clusters
+	late      bool          // the second of them comes when clients count by the first
 	prefix    string        // of keys
 	lingers   time.Duration // the tracer, after a lock was acquired
 	acts      []*act

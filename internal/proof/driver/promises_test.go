@@ -156,6 +156,9 @@ var promises = []said{
 	{"admin.Cluster.Remove", "Remove removes a member by its ID", "Remove removes"},
 	{"admin.Cluster.SetMaxTTL", "SetMaxTTL sets the longest TTL of the cluster's locks", "a change in calm times"},
 	{"admin.Cluster", "so all clients count by the same one", "all agree about the members"},
+	{"docs/operations.md", "each member must know the last change before the next one begins", "a dead member stops all changes but its removal"},
+	{"docs/operations.md", "without that a program goes on, but does not start again", "a list without a majority of the members leads to nothing"},
+	{"docs/operations.md", "in one list grant nothing (`ErrInvalid`)", "masters of two clusters in one list grant nothing"},
 
 	// election
 	{"election.New", "New returns a candidate for the leadership of that name.", "New takes what is valid"},
@@ -194,7 +197,7 @@ func TestPromises(t *testing.T) {
 	for _, pkg := range []string{"redlock", "admin", "election", "fence", "queue"} {
 		commentsOf(t, pkg, comments)
 	}
-	for _, page := range []string{"docs/safety.md"} {
+	for _, page := range []string{"docs/safety.md", "docs/operations.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", page))
 		require.NoError(t, err)
 		comments[page] = strings.Join(strings.Fields(string(text)), " ")

@@ -16,7 +16,7 @@ import (
 func (r *run) found() bool {
 	switch all := r.endpoints[:r.plan.masters]; {
 	case r.plan.rival:
-		return r.foundOf(all[:first]) && r.foundOf(all[first:])
+		return r.foundOf(all[:first]) && (r.plan.late || r.foundOf(all[first:]))
 	case r.plan.lists: // the clients do
 		return true
 	default:
@@ -72,7 +72,7 @@ func (r *run) quiet() {
 				up++
 			}
 		}
-		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.forgets || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
+		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
 	}
 	r.masterKeys(held)
 	r.noted()
@@ -81,6 +81,9 @@ func (r *run) quiet() {
 	r.renumbers(held)
 	r.releasesAgain()
 	r.changeable()
+	if r.plan.lists {
+		r.lookAtLists()
+	}
 }
 
 // learns lets each Locker ask once: one that was idle learns of changes of members only then, and
@@ -93,33 +96,6 @@ func (r *run) learns() {
 		}
 	}
 	time.Sleep(time.Second)
-	if r.restartsBehind() {
-		time.Sleep(2 * time.Second)
-	}
-}
-
-// restartsBehind starts those clients again that missed several changes in a row and do not find
-// the newest list by themselves: they get no lock, which safety.md says under Limits, and this is
-// the way out. One change that was missed excuses nothing.
-func (r *run) restartsBehind() (any bool) {
-	newest := int64(0)
-	for _, c := range r.clients {
-		newest = max(newest, c.current().locker.Stats().Version)
-	}
-	for _, c := range r.clients {
-		s := c.current().locker.Stats()
-		votes := 0
-		for _, n := range s.Nodes {
-			if n.Barred == nil {
-				votes++
-			}
-		}
-		if s.Version > 0 && s.Version < newest-1 && votes < s.Quorum {
-			c.replace()
-			any = true
-		}
-	}
-	return any
 }
 
 // outlived reports whether a call failed because its list has a master that was removed from a
@@ -244,10 +220,6 @@ func (r *run) free(held []*handle) {
 		began := r.clock.Now()
 		lock, err := try(r.base, name)
 		for r.busy(err) && r.since(began) < hangs {
-			lock, err = try(r.base, name)
-		}
-		if r.plan.changes && is(err, redlock.ErrNoQuorum) { // its Locker learns of a change by that
-			time.Sleep(time.Second)
 			lock, err = try(r.base, name)
 		}
 		switch {

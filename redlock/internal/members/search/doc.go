@@ -84,8 +84,8 @@
 // no majority of them names it, the client also asks the members of the newest text that any of
 // those was told, until there is none that is newer. A text that counts differs in one member from
 // the one before, of which all members were told it before the next was chosen: so whoever was told
-// a text leads to others that were told a later one, as long as one of them remembers. So the client
-// finds what a client would that hears all masters. What it believes is what counted, as ever.
+// a text leads to others that were told a later one, as long as one of them remembers. So it finds
+// what a client would that hears all masters. What it believes is what counted, as ever.
 //
 // # Why it is right
 //
