@@ -204,8 +204,8 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	}
 }
 
-// refusedFresh judges the error of a call for names that nobody ever used. A Locker that got no lock
-// yet may still be finding its cluster, which takes longer beside a fault (Locker.Ready).
+// refusedFresh judges the error of a call for names that nobody ever used. A Locker that got no
+// lock yet may still be finding its cluster, which takes longer beside a fault (Locker.Ready).
 func (a *actor) refusedFresh(q *request, err error, ctx *limited, life *life) {
 	if life.got.Load() == 0 && len(a.plan.faults) > 0 {
 		return
