@@ -40,7 +40,7 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: api anywhere mutate prove soak seeded flake search servers networks rolling help check tidy-check fmt-check fix-check columns vet lint cross test race test-nested pictures fuzz bench versus scale recovery release-try
+.PHONY: api anywhere mutate prove soak seeded flake search servers networks rolling help check tidy-check fmt-check fix-check columns vet lint cross test race test-nested pictures fuzz bench versus scale recovery release release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -132,9 +132,11 @@ pictures: ## look at the dashboard with Chromium, and take the pictures of docs/
 fuzz: ## run every fuzz target for FUZZTIME
 	@FUZZTIME=$(FUZZTIME) bash .ci/fuzz
 
-release-try: ## build a release here, without its image: archives, deb and rpm, checksums
-	$(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=docker
+release-try: ## make a release here, twice: all but its image, and that the two are the same
+	@bash .ci/release-try "$(GORELEASER)"
+
+release: ## publish the tag that is checked out (the workflow does)
+	$(GORELEASER) release --clean
 
 bench: ## run the benchmarks, each for BENCHTIME
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./bench
