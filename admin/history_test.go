@@ -149,6 +149,41 @@ func TestTheHistoryTellsOfAnOutageOfAllMasters(t *testing.T) {
 	})
 }
 
+// Masters can tell who has a lock for as long as it has it: the first miss of a name is not kept
+// until other notes are sent.
+func TestTheFirstMissOfANameIsNotedAtOnceBesideOthers(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.Renewing(noting("a")...), c.Locker(noting("b")...)
+		miss := func(name string) {
+			_, err := b.TryLock(ctx, name)
+			require.ErrorIs(t, err, redlock.ErrTaken)
+		}
+		c.Lock(a, "long")
+		miss("long")
+		time.Sleep(1500 * time.Millisecond)
+		short := c.Lock(a, "short")
+		miss("short")
+		virtual.Settle()
+		c.Unlock(short)
+		lines := c.history(a, "short")
+		require.Len(t, lines, 1)
+		assert.Contains(t, lines[0], "refused by b for 0s, a has it")
+
+		time.Sleep(time.Minute)
+		for i := range 300 {
+			c.Lock(a, fmt.Sprint(i))
+		}
+		time.Sleep(time.Minute)
+		before := c.Commands()
+		for i := range 300 {
+			miss(fmt.Sprint(i))
+		}
+		virtual.Settle()
+		attempts := 2 * 3 * 300
+		assert.InDelta(t, 3*64, c.Commands()-before-attempts, 3, "no more than so many in a second")
+	})
+}
+
 // What one master has is enough; without a majority, something may be missing.
 func TestTheHistoryIsThatOfAllMasters(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {

@@ -28,8 +28,8 @@ import (
 // a second of what it tells, or by Close; a lock that ends before its beginning was noted has one
 // note in all. Of the calls that do not get a name, a Locker notes the first at once, and then the
 // last of each minute, with their number. Notes are lost if a process dies; and dropped, and
-// counted ([Stats.HistoryDropped]), when a Locker has more than 64 a second, or too few masters
-// take them.
+// counted ([Stats.HistoryDropped]), when a Locker has more than 64 a second, or does not get more
+// than 1,024 names within a minute, or too few masters take them.
 // A name of more than 1,024 bytes, its prefix counted, has no history.
 func WithHistory() LockOption {
 	return lockOption(func(c *lockConfig) error {
@@ -41,7 +41,7 @@ func WithHistory() LockOption {
 const (
 	historyPause = time.Second // between two times at which notes are sent
 	missesPause  = time.Minute // between two notes about misses of a name
-	mostSent     = 64          // notes at a time; masters have other things to do
+	mostSent     = 64          // notes a second; masters have other things to do
 	mostPending  = 1024        // names that have notes to be sent, or misses a short while ago
 	mostRuns     = 8           // notes about runs of a name to be sent; the newest
 )
@@ -52,9 +52,12 @@ type history struct {
 
 	mu      sync.Mutex // guards the fields below; never held over a call to a node
 	ended   bool
-	due     bool // send is called soon
+	due     bool         // send is called soon
+	next    *clock.Timer // which does; or the last one that did
 	names   map[string]*noted
 	sent    []*round.Round // that were not decided when last seen
+	since   clock.Instant  // when the second began in which recent notes were sent
+	recent  int
 	dropped uint64
 }
 
@@ -113,13 +116,16 @@ func (h *history) addRunLocked(n *noted, e journal.Entry) {
 	n.runs = append(n.runs, e)
 }
 
-// planLocked has send be called after a while, if it is not to be called already.
+// planLocked has send be called after a while, if it is not to be called already; or at once, in
+// place of that.
 func (h *history) planLocked(d time.Duration) {
-	if h.due || h.ended {
+	if h.ended || h.due && d > 0 {
 		return
 	}
-	h.due = true
-	h.locker.clock.AfterFunc(d, func() {
+	if h.due = true; h.next != nil {
+		h.next.Stop()
+	}
+	h.next = h.locker.clock.AfterFunc(d, func() {
 		// The Locker waits for this, unless it has ended, and then all was sent.
 		if l := h.locker; l.life.enter() {
 			h.send(false)
@@ -147,9 +153,12 @@ func (h *history) take(now clock.Instant, up, last bool) (entries []journal.Entr
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.due = false
+	if now.Sub(h.since) >= historyPause {
+		h.since, h.recent = now, 0
+	}
 	h.countLocked()
 	for key, n := range h.names {
-		if !last && (!up || len(entries)+len(h.sent) >= mostSent) {
+		if !last && (!up || len(entries)+max(len(h.sent), h.recent) >= mostSent) {
 			break
 		}
 		entries = append(entries, n.runs...)
@@ -169,6 +178,7 @@ func (h *history) take(now clock.Instant, up, last bool) (entries []journal.Entr
 		h.dropped += uint64(len(entries) - most)
 		entries = entries[:most]
 	}
+	h.recent += len(entries)
 	if !last && len(h.names) > 0 {
 		h.planLocked(historyPause)
 	}
