@@ -34,7 +34,8 @@ import (
 // not come, the same deadline ends the connection, and its calls have an unknown fate.
 //
 // Why nobody matches on a connection that has ended: the reader takes the turn for its last read,
-// which fails, and keeps it. Only then does serve go on, so broken decides about calls that nobody
+// which fails, and keeps it. It reads nothing where a caller's read failed: what redigo has yet may
+// be out of step. Only then does serve go on, so broken decides about calls that nobody
 // can answer any more (S6, S8, docs/safety.md).
 
 // leftAlone is how long a connection may be left unread while nothing happens on it.
@@ -68,6 +69,7 @@ func (n *Node) Collect(wanted Decider) {
 	}
 	c.collecting, c.interrupted = false, false
 	if err != nil && !errors.Is(err, errInterrupted) {
+		c.failed = err
 		c.giveUpLocked(err)
 	}
 	c.turn <- struct{}{} // there is room: it was taken from there

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,5 +170,31 @@ func TestANodeIsClosedWhileACallerReads(t *testing.T) {
 			assert.NoError(t, h.node.Close())
 		}()
 		h.collect("ECHO", "cut").fails(Unknown, ErrClosed)
+	})
+}
+
+// What came behind a reply that nobody asked for is nobody's, whoever reads it: the reader does not
+// go on where a caller found the server out of step.
+func TestNothingIsMatchedBehindWhatACallerFoundOutOfStep(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.parked()
+		h.server.Stop()
+		counts := Request{Words: Command("INCR", "k"), Accept: isNumber}
+		others := make([]*waiter, maxBatch)
+		go func() {
+			time.Sleep(time.Millisecond)
+			for i := range others {
+				request := counts
+				others[i] = h.do(false, request)
+			}
+			time.Sleep(time.Millisecond)
+			h.server.Inject([]byte(":1\r\n+X\r\n" + strings.Repeat(":2\r\n", maxBatch-1)))
+		}()
+		own := h.promise("ECHO", "own")
+		h.node.Collect(own)
+		assert.Equal(t, int64(1), own.reply())
+		for _, w := range others {
+			w.fails(Unknown, nil)
+		}
 	})
 }

@@ -32,6 +32,7 @@ type conn struct {
 	// Used by the reader, or in its place.
 	received uint64    // replies that redigo returned
 	readOnly error     // the server's words that it is no longer a master
+	failed   error     // why nothing more may be read
 	answers  []answer  // replies that came together
 	outcomes []outcome // what their Sinks are told
 

@@ -17,6 +17,9 @@ type answer struct {
 func (n *Node) read(c *conn) error {
 	for {
 		<-c.turn
+		if c.failed != nil {
+			return c.failed
+		}
 		if err := n.readBatch(c); err != nil {
 			return err
 		}
