@@ -157,7 +157,7 @@ func deaf(told *admin.Answers) string {
 	case slices.ContainsFunc(told.Terms, func(t admin.Term) bool { return t.Value == status.Value }):
 		return "as the leader of an election"
 	case text == "":
-		return "by a program of another library"
+		return "by a holder without an owner, or by a program of another library"
 	case isLease:
 		return "through redlock serve"
 	case unlikeRun.MatchString(text):

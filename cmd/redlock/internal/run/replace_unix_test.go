@@ -101,6 +101,7 @@ func TestWhoCannotBeAskedToEndIsNamedAtOnce(t *testing.T) {
 			_, err := l.TryLock(t.Context(), name, redlock.WithOwner("lease;door=http;from=a:1;owner=w;token=t"))
 			return err
 		}), "through redlock serve"},
+		"nameless": {locked(func(name string) error { _, err := l.TryLock(t.Context(), name, redlock.WithOwner("")); return err }), "by a holder without an owner, or by a program of another library"},
 		"other": {func(name string) {
 			_, err := c.Masters[0].Do("SET", name, "4f1f6e7c0a", "PX", "60000")
 			require.NoError(t, err)
