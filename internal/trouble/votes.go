@@ -30,7 +30,7 @@ var votes = []Row{
 		Why: "it lost a part of its keys, and so may have forgotten locks that are still held",
 		Do:  "take a lock, which makes it wait and come back; LIST are all masters of the list",
 		Commands: []string{
-			"redlock run --name doctor --ttl {max-ttl} --max-ttl {max-ttl} --wait {wait} --nodes LIST -- true",
+			"redlock run --name doctor{prefix} --ttl {max-ttl} --max-ttl {max-ttl} --wait {wait} --nodes LIST -- true",
 		}, Quiet: true,
 	},
 	{

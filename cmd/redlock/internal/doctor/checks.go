@@ -18,6 +18,16 @@ type limits struct {
 	ttl    time.Duration
 	maxTTL time.Duration
 	strict bool // only redlock init makes a new cluster vote
+	prefix string
+}
+
+// prefixFlag is what gives the prefix to another command in a shell; empty without a prefix. The
+// user may have no other keys.
+func (l limits) prefixFlag() string {
+	if l.prefix == "" {
+		return ""
+	}
+	return " --key-prefix '" + strings.ReplaceAll(l.prefix, "'", `'\''`) + "'"
 }
 
 // nodeTimeout is how long a lock with this TTL waits for a master by default: see
@@ -36,7 +46,7 @@ const (
 func (f *facts) check(l limits) []finding {
 	r := &findings{fill: fill{
 		"endpoint": f.endpoint, "user": quoted(cmp.Or(f.user, "default")), "max-ttl": l.maxTTL.String(), "wait": (3 * max(l.maxTTL, leastQuarantine)).String(),
-		"ttl": l.ttl.String(), "keep": f.keep(),
+		"ttl": l.ttl.String(), "keep": f.keep(), "prefix": l.prefixFlag(),
 	}}
 	if f.err != nil {
 		f.checkConnection(r)

@@ -101,7 +101,7 @@ func NewCommand() *cobra.Command {
 			}
 			d := &doctor{
 				nodes: dialed, prefix: nodes.KeyPrefix, name: name,
-				limits: limits{ttl, nodes.MaxTTL, nodes.Strict}, clock: clock.System(),
+				limits: limits{ttl, nodes.MaxTTL, nodes.Strict, nodes.KeyPrefix}, clock: clock.System(),
 			}
 			defer func() { masters.CloseAll(d.nodes) }()
 			report, err := d.examine(cmd.Context())

@@ -8,8 +8,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
@@ -147,6 +149,19 @@ func TestAMonitorChoosesWhatFails(t *testing.T) {
 		assert.Equal(t, c.onQuorum, c.d.fails(failOnQuorum), "%+v", c.d)
 		assert.Equal(t, c.onError, c.d.fails(failOnError), "%+v", c.d)
 		assert.Equal(t, c.onWarning, c.d.fails(failOnWarning), "%+v", c.d)
+	}
+}
+
+// The user may have no other keys.
+func TestALockThatCuresHasThePrefixOfTheOthers(t *testing.T) {
+	for prefix, want := range map[string]string{
+		"": "--name doctor --ttl", "app:": "--name doctor --key-prefix 'app:' --ttl", "it's {a b}$x": `--name doctor --key-prefix 'it'\''s {a b}$x' --ttl`,
+	} {
+		f := facts{runID: "x", barred: pipeline.ErrTorn}
+		found := f.check(limits{ttl: time.Second, maxTTL: time.Minute, prefix: prefix})
+		require.NotEmpty(t, found)
+		require.NotEmpty(t, found[0].Commands)
+		assert.Contains(t, found[0].Commands[0], want)
 	}
 }
 
