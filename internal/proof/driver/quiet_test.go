@@ -72,7 +72,8 @@ func (r *run) quiet() {
 				up++
 			}
 		}
-		// Where all forgot, a new cluster takes all of them, and this list may lack the one that knows.
+		// Where all forgot, a new cluster takes all of them, and this list may lack the one that
+		// knows.
 		partial := r.plan.forgets && len(c.plan.list) < r.plan.masters
 		r.promise("masters that are well vote again", up == len(s.Nodes) || partial || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
 	}
