@@ -87,7 +87,7 @@ var families = []string{
 // derivedRules are for all keys that scripts derive from that of a lock.
 func (f *facts) derivedRules() (rules []string) {
 	for _, family := range families {
-		rules = append(rules, quoted("~"+family+f.pattern))
+		rules = append(rules, "~"+family+f.pattern)
 	}
 	return rules
 }
@@ -129,6 +129,11 @@ func (f *facts) rights() string {
 	if len(rules) == 0 {
 		return ""
 	}
+	return f.allowing(rules)
+}
+
+// allowing returns the line that adds rules to the user's.
+func (f *facts) allowing(rules []string) string {
 	slices.Sort(rules)
 	rules = slices.Compact(rules)
 	if slices.Contains(rules, "~*") { // Redis refuses a rule with further patterns beside it

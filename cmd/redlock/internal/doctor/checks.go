@@ -213,7 +213,7 @@ func (f *facts) checkCommands(r *findings) {
 	refused(trouble.Warning, "Adopt and Inspect fail (and Valid of contrib/redsync), and so does redlock inspect; "+
 		"waiters are not woken, and if their time ends, report no quorum", "PTTL")
 	if f.derived != nil && f.outside == nil && f.denied["GET"] == nil {
-		found := r.addRefusal(trouble.Derived, f.derived, "", f.setUser()+strings.Join(f.derivedRules(), " "), "a key that a script derives from its own")
+		found := r.addRefusal(trouble.Derived, f.derived, "", f.allowing(f.derivedRules()), "a key that a script derives from its own")
 		found.Why = strings.ReplaceAll(found.Why, "{failing}", f.failing())
 	}
 	for _, one := range []struct{ command, without string }{

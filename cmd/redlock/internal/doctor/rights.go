@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode"
 
 	"github.com/redquorum/redquorum/internal/ask"
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -244,12 +245,19 @@ func (p *probe) subject() string {
 	return p.trialKey()
 }
 
-// pattern matches what the keys of the locks that are tried have in common.
+// pattern matches what the keys of the locks that are tried have in common. Redis takes no white
+// space in the pattern of a user; a question mark matches that as well.
 func (p *probe) pattern() string {
-	if p.name != "" {
-		return ask.Literal(p.prefix + p.name)
+	pattern := ask.Literal(p.prefix + p.name)
+	if p.name == "" {
+		pattern += "*"
 	}
-	return ask.Literal(p.prefix) + "*"
+	return strings.Map(func(r rune) rune {
+		if r == 0 || r <= ' ' && unicode.IsSpace(r) {
+			return '?'
+		}
+		return r
+	}, pattern)
 }
 
 // trialKey returns the name of a key that nobody uses.

@@ -132,6 +132,20 @@ func TestTheProposedRightsAreEnough(t *testing.T) {
 	assert.NotEmpty(t, d.Nodes[0].Findings, "the rights are those of that prefix only")
 }
 
+func TestRightsForKeysWithWhiteSpaceAreTaken(t *testing.T) {
+	t.Parallel()
+	const prefix = "a b\t*:"
+	server := startGuarded(t)
+	urls := []string{server.userWith("~redquorum:mem*", "&*", "+@all")}
+	_, d, text := consult(t, urls, "--key-prefix", prefix)
+	assert.NotEmpty(t, d.Nodes[0].Findings)
+	rules, found := strings.CutPrefix(d.Nodes[0].Rights, "ACL SETUSER user1 ")
+	require.True(t, found, text)
+	server.allow("user1", strings.Fields(rules)...)
+	_, d, text = consult(t, urls, "--key-prefix", prefix)
+	assert.Empty(t, d.Nodes[0].Findings, text)
+}
+
 // What is pasted allows what was refused: keys or commands, and not the one for the other.
 func TestTheProposedRightsAreOfWhatWasRefused(t *testing.T) {
 	t.Parallel()

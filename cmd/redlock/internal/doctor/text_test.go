@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,18 @@ func TestAMonitorChoosesWhatFails(t *testing.T) {
 		assert.Equal(t, c.onQuorum, c.d.fails(failOnQuorum), "%+v", c.d)
 		assert.Equal(t, c.onError, c.d.fails(failOnError), "%+v", c.d)
 		assert.Equal(t, c.onWarning, c.d.fails(failOnWarning), "%+v", c.d)
+	}
+}
+
+// Each word of a line to be pasted is quoted once.
+func TestRightsForKeysWithQuotesCanBePasted(t *testing.T) {
+	refusal := redis.Error("NOPERM this user has no permissions to access one of the keys used as arguments")
+	f := facts{runID: "x", user: "me", pattern: `a?"b":*`, derived: refusal}
+	found := f.check(limits{ttl: time.Second, maxTTL: time.Minute})
+	at := slices.IndexFunc(found, func(f finding) bool { return f.Kind == trouble.Derived })
+	require.GreaterOrEqual(t, at, 0)
+	for _, line := range []string{f.rights(), found[at].Commands[0]} {
+		assert.Contains(t, line, `ACL SETUSER me "~redquorum:adopt:a?\"b\":*" "~redquorum:fence:`)
 	}
 }
 
