@@ -30,7 +30,8 @@ import (
 // last of each minute, with their number. Notes are lost if a process dies; and dropped, and
 // counted ([Stats.HistoryDropped]), when a Locker has more than 64 a second, or does not get more
 // than 1,024 names within a minute, or too few masters take them.
-// A name of more than 1,024 bytes, its prefix counted, has no history.
+// A name of more than 1,024 bytes, its prefix counted, has no history, nor one that ends with
+// "#missed" or "#names".
 func WithHistory() LockOption {
 	return lockOption(func(c *lockConfig) error {
 		c.history = true
@@ -78,7 +79,7 @@ func (h *history) note(key string, e journal.Entry) {
 	defer h.mu.Unlock()
 	n := h.names[key]
 	switch {
-	case len(key) > journal.MostName: // which is told of the option
+	case !wire.HasHistory(key): // which is told of the option
 		return
 	case h.ended || n == nil && len(h.names) >= mostPending:
 		h.dropped++

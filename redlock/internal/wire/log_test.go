@@ -123,3 +123,12 @@ func TestTheHistoryTellsTheHolderWithoutItsValue(t *testing.T) {
 		assert.Equal(t, want, fmt.Sprint(log[0].Holder, " ", log[0].SinceMillis))
 	}
 }
+
+func TestNotesAreTakenOfNoNameThatEndsAsTheirOwnKeysDo(t *testing.T) {
+	for _, key := range []string{"a", "", "#", "names", "#namesake", strings.Repeat("n", journal.MostName)} {
+		assert.True(t, HasHistory(key), key)
+	}
+	for _, key := range []string{"#names", "p:#names", "a#missed", strings.Repeat("n", journal.MostName+1)} {
+		assert.False(t, HasHistory(key), key)
+	}
+}

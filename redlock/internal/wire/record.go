@@ -54,12 +54,17 @@ func ReadRecorded(reply any) (answer ledger.Answer, ok bool) {
 // two keys that begin like it: runs, and misses.
 const LogKey = Reserved + "log"
 
-// missed ends the key of the misses of a name, and names that of the index of a key prefix. A lock
-// whose name ends so shares the key, and its bounds: entries tell whose they are.
+// missed ends the key of the misses of a name, and names that of the index of a key prefix.
 const (
 	missed = "#missed"
 	names  = "#names"
 )
+
+// HasHistory reports whether notes are taken of a key. One that ends as the keys beside histories
+// do has none: it would share their bounds.
+func HasHistory(key string) bool {
+	return len(key) <= journal.MostName && !strings.HasSuffix(key, missed) && !strings.HasSuffix(key, names)
+}
 
 // Log returns a request that adds an entry to the log.
 func Log(e *journal.Entry) pipeline.Request {
