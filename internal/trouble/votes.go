@@ -36,7 +36,7 @@ var votes = []Row{
 	{
 		Kind: NotMember, Check: "member", Severity: Error, Told: "its marker, and the members' list of members",
 		Why:      "a quorum is a majority of the members, whatever the list of a client says",
-		Do:       "take it out of the list; or make it a member, where LIST are the members",
+		Do:       "take it out of the list; or make it a member, where LIST are the members (with a password of its own: redis://:PASSWORD@…)",
 		Commands: []string{"redlock members add {endpoint} --nodes LIST"}, Quiet: true,
 	},
 	{

@@ -120,7 +120,7 @@ func stopped(ctx context.Context, err error) error {
 	errors.As(context.Cause(ctx), &why)
 	waits := ""
 	if _, after, found := strings.Cut(err.Error(), context.Canceled.Error()+": "); found {
-		waits = " while it waited for: " + after
+		waits = " while it waited for: " + strings.TrimSuffix(after, ".")
 	}
 	return cli.StatusError{Status: cli.ExitSignal + int(why.signal), Err: fmt.Errorf(
 		"interrupted%s. Nothing is lost: the change is made or it is not, and no lock is affected; the same command goes on", waits)}
