@@ -134,7 +134,7 @@ func (x *explorer) visitCounting(next *world, e proof.Event, visit visitor) {
 			continue
 		}
 		t := x.learned(next, known)
-		if e.Broken == "" && known != 0 && !x.TwoAtOnce && x.followed(next, known) != t {
+		if e.Broken == "" && known != 0 && !x.TwoAtOnce && !x.Ahead && x.followed(next, known) != t {
 			e.Broken = findsNewest
 		}
 		if t == 0 || t == known || next.known[t.number()] == t {
