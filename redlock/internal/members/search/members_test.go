@@ -97,8 +97,12 @@ func TestABallotIsOverBeforeWhoForgotItIsBack(t *testing.T) {
 }
 
 func TestAMarkerOfAnEarlierLifeIsNotBelieved(t *testing.T) {
-	holds := proof.Holds(t, Explore, func(Config) []proof.Kind {
-		return []proof.Kind{Votes, Holds, Forgets, Rejoins, Notes, Revives, FindsOut}
+	holds := proof.Holds(t, Explore, func(it Config) []proof.Kind {
+		kinds := []proof.Kind{Forgets, Rejoins, Notes, Revives, FindsOut}
+		if it.Clients > 0 {
+			kinds = append(kinds, Votes, Holds)
+		}
+		return kinds
 	})
 	holds("among three", proof.Always, revived, Rules{}, 4_000)
 	holds("beside the removal of one", proof.Always,
