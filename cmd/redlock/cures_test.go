@@ -220,7 +220,7 @@ func (b *bed) connect() redis.Conn {
 // asks again. With -v it prints the table.
 func TestCures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts a server or more for each of 100 troubles")
+		t.Skip("not with -short: it starts a server or more for each trouble")
 	}
 	var mu sync.Mutex
 	rows := map[string]string{}

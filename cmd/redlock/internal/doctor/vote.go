@@ -141,6 +141,6 @@ func (f *facts) checkServer(r *findings) {
 
 // major returns the first number of its version; 0 if that is not known.
 func (f *facts) major() int {
-	n, _ := strconv.Atoi(before(f.version, ".")) //nolint:errcheck // 0
+	n, _ := strconv.Atoi(before(f.version, ".")) //nolint:errcheck // 0 if there is no number
 	return n
 }

@@ -86,7 +86,7 @@ func newer(known *record.Roster, counted []*record.Roster, reports []Report) *re
 //
 // While a majority names our version, there is nothing to ask. It shares a master with any majority
 // of the next one, and all members of that know it before another is chosen: so nothing later
-// counts, and who makes a change dials the new member himself.
+// counts, and an operator that makes a change dials the new member itself.
 func (c *Client) Unproven(ours *record.Roster, reports []Report) *record.Roster {
 	newest := c.Newest(reports, ours, false)
 	switch {
