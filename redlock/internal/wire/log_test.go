@@ -104,11 +104,12 @@ func TestTheHistoryTellsTheHolderWithoutItsValue(t *testing.T) {
 	s := newServer(t)
 	s.connect(t)
 	for value, want := range map[string]string{
-		pairForm + "@1000000000|me@web-1:7 app":                                          "me@web-1:7 app 1000000000000",
-		pairForm + "@1000000000|lease;door=http;from=ann:5;owner=worker;token=secret":    "worker (by http, from ann:5) 1000000000000",
-		pairForm + "@99999999999|came later":                                             " 0",
-		"another library's":                                                              " 0",
-		pairForm + "no time":                                                             "no time 0",
+		pairForm + "@1000000000|me@web-1:7 app":                                       "me@web-1:7 app 1000000000000",
+		pairForm + "@1000000000|lease;door=http;from=ann:5;owner=worker;token=secret": "worker (by http, from ann:5) 1000000000000",
+		pairForm + "@99999999999|came later":                                          " 0",
+		"another library's":                                                           " 0",
+		pairForm + "no time":                                                          "no time 0",
+
 		pairForm + "@1000000000|" + strings.Repeat("\xff", 1000) + "secret that is ours": "? 1000000000000",
 	} {
 		s.do("FLUSHALL")
