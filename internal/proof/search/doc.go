@@ -46,10 +46,10 @@
 // A model whose clients may be kept waiting is [Fair], and [Progress] looks for worlds from which
 // nobody is ever served, and for circles.
 //
-// A package of a model has the argument and the assumptions in doc.go, limits and rules in
-// explore.go, the state and its names in world.go, the steps in steps.go, and the tables in a test,
-// with a TestMain that calls [Main]. It belongs in MODELS of the Makefile, and in the models of
-// internal/proof/prove.
+// A package of a model has the argument and the assumptions in doc.go. All else of it is tests:
+// limits and rules in explore_test.go, the state and its names in world_test.go, the steps in
+// steps_test.go, and the tables in a file of their own, with a TestMain that calls [Main]. It
+// belongs in MODELS of the Makefile, and in the models of internal/proof/prove.
 //
 // The smallest model is the one in search_test.go. Of the real ones, memory is the smallest.
 package search
