@@ -74,88 +74,31 @@ func (e *embedded) close() {
 	}
 }
 
-// change is a node that is stopped or restarted: as planned, and then as it happened.
-type change struct {
-	at   time.Duration // since the start
-	node int           // its index
-	up   bool
-	err  error // why it failed
-}
-
-// planOutage stops two nodes one after the other, so that both are away for a while, and restarts
-// them.
-func planOutage(total time.Duration) []change {
-	return []change{
-		{at: total * 20 / 100, node: 1, up: false},
-		{at: total * 25 / 100, node: 3, up: false},
-		{at: total * 45 / 100, node: 1, up: true},
-		{at: total * 50 / 100, node: 3, up: true},
-	}
-}
-
-// outage carries out a plan until ctx ends, and records each change when it is made.
-func outage(ctx context.Context, nodes *embedded, plan []change, record *recorder) {
-	for _, c := range plan {
-		if !sleep(ctx, c.at-record.elapsed()) {
+// outage stops two nodes one after the other, so that both are away for a while, and restarts them,
+// until ctx ends. It records each change when it is made.
+func outage(ctx context.Context, nodes *embedded, total time.Duration, record *recorder) {
+	for _, plan := range []struct {
+		percent time.Duration
+		node    int
+		up      bool
+	}{{20, 1, false}, {25, 3, false}, {45, 1, true}, {50, 3, true}} {
+		if !sleep(ctx, total*plan.percent/100-record.elapsed()) {
 			return
 		}
-		if c.up {
-			c.at = record.elapsed()
-			c.err = nodes.restart(c.node)
+		node := fmt.Sprintf("node %d (%s)", plan.node+1, nodes.endpoints[plan.node])
+		said, at := node+" stopped, with its connections", record.elapsed()
+		if plan.up {
+			said = node + " is back, with its data"
+			if err := nodes.restart(plan.node); err != nil {
+				record.fault("%s could not be restarted: %v", node, err)
+				continue
+			}
 		} else {
-			nodes.stop(c.node)
-			c.at = record.elapsed()
+			nodes.stop(plan.node)
+			at = record.elapsed()
 		}
-		record.changed(c, nodes.endpoints[c.node])
+		record.notes(at, said, func(t *trace) { t.changes = append(t.changes, change{at, plan.up}) })
 	}
-}
-
-// changeText describes a change in a line, after its time.
-func changeText(c change, endpoint string) string {
-	node := fmt.Sprintf("node %d (%s)", c.node+1, endpoint)
-	switch {
-	case c.err != nil:
-		return fmt.Sprintf("%s could not be restarted: %v", node, c.err)
-	case c.up:
-		return node + " is back, with its data"
-	default:
-		return node + " stopped, with its connections"
-	}
-}
-
-// phase is the time between two changes of the nodes.
-type phase struct {
-	from, to time.Duration
-	up       int // number of nodes
-}
-
-// splitPhases splits a run at the changes that succeeded.
-func splitPhases(changes []change, total time.Duration, nodes int) []phase {
-	phases := []phase{{up: nodes}}
-	for _, c := range changes {
-		if c.err != nil {
-			continue
-		}
-		last := &phases[len(phases)-1]
-		last.to = c.at
-		up := last.up - 1
-		if c.up {
-			up = last.up + 1
-		}
-		phases = append(phases, phase{from: c.at, up: up})
-	}
-	last := &phases[len(phases)-1]
-	last.to = max(total, last.from)
-	return phases
-}
-
-// upAt returns how many nodes were up at a moment.
-func upAt(phases []phase, at time.Duration) int {
-	i := len(phases) - 1
-	for i > 0 && phases[i].from > at {
-		i--
-	}
-	return phases[i].up
 }
 
 // sleep waits for d. It reports false if ctx ends first.

@@ -20,34 +20,45 @@ const (
 
 // Glyphs of a column. A left half block, a right half block or a full block is time with the lock.
 const (
-	glyphLeft  = '▌'
-	glyphRight = '▐'
-	glyphBoth  = '█'
-	glyphWaits = '·'
-	glyphSleep = '~'
-	glyphLost  = 'x'
-	glyphLate  = '!'
+	glyphLeft  = "▌"
+	glyphRight = "▐"
+	glyphBoth  = "█"
+	glyphWaits = "·"
+	glyphSleep = "~"
+	glyphLost  = "x"
+	glyphLate  = "!"
 )
 
-// picture draws a trace into a number of columns, with room for total. Time after the trace stays
-// empty.
+// picture draws a trace into a number of columns.
 type picture struct {
 	trace   *trace
 	columns int
 	total   time.Duration
 }
 
-func newPicture(t *trace, width int, total time.Duration) picture {
-	return picture{t, min(max(width-laneLabelWidth, leastColumns), mostColumns), max(total, t.elapsed, 1)}
+func newPicture(t *trace, width int) picture {
+	return picture{t, min(max(width-laneLabelWidth, leastColumns), mostColumns), max(t.elapsed, 1)}
 }
 
 // lines returns the picture with its legend.
-func (p picture) lines() (lines []string) {
-	lines = append(lines, p.axis(), p.upLine())
+func (p picture) lines() []string {
+	lines := []string{p.axis(), p.line("nodes up", p.up)}
 	for worker := 1; worker <= p.trace.workers; worker++ {
-		lines = append(lines, p.lane(worker))
+		lines = append(lines, p.line(fmt.Sprint("worker ", worker), func(column int) string { return p.glyph(worker, column) }))
 	}
-	return append(lines, p.legend())
+	return append(lines, label("")+terminal.Green.Of(glyphBoth)+" holds  "+terminal.Dim.Of(glyphWaits)+" waits  "+
+		terminal.Yellow.Of(glyphSleep)+" stopped  "+terminal.Red.Of(glyphLost)+" lock lost  "+terminal.Red.Of(glyphLate)+" late write")
+}
+
+func label(text string) string { return fmt.Sprintf(laneLabel, text) }
+
+func (p picture) line(name string, glyph func(column int) string) string {
+	var line strings.Builder
+	line.WriteString(label(name))
+	for column := range p.columns {
+		line.WriteString(glyph(column))
+	}
+	return strings.TrimRight(line.String(), " ")
 }
 
 // instant is the middle of half a column. A lane shows the state at that very moment, so two lanes
@@ -60,8 +71,6 @@ func (p picture) columnOf(at time.Duration) int {
 	return min(int(at*time.Duration(p.columns)/p.total), p.columns-1)
 }
 
-func label(text string) string { return fmt.Sprintf(laneLabel, text) }
-
 // axis labels moments that are round numbers of seconds apart.
 func (p picture) axis() string {
 	steps := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
@@ -69,40 +78,31 @@ func (p picture) axis() string {
 	if i := slices.IndexFunc(steps, func(s time.Duration) bool { return p.columnOf(min(s, p.total)) >= columnsPerTick }); i >= 0 {
 		step = steps[i]
 	}
-	row := []rune(strings.Repeat(" ", p.columns))
+	row := []byte(strings.Repeat(" ", p.columns))
 	for at := time.Duration(0); at < p.total; at += step {
-		text := []rune(fmt.Sprintf("%gs", at.Seconds()))
-		if column := p.columnOf(at); column+len(text) <= p.columns {
+		if text, column := fmt.Sprintf("%gs", at.Seconds()), p.columnOf(at); column+len(text) <= p.columns {
 			copy(row[column:], text)
 		}
 	}
 	return label("") + terminal.Dim.Of(strings.TrimRight(string(row), " "))
 }
 
-// upLine shows how many nodes were up.
-func (p picture) upLine() string {
-	phases := splitPhases(p.trace.changes, p.trace.elapsed, p.trace.nodes)
-	line := lane{text: label("nodes up")}
-	for column := range p.columns {
-		at := p.instant(2 * column)
-		if at > p.trace.elapsed {
-			break
+// up shows how many nodes were up.
+func (p picture) up(column int) string {
+	up, style := embeddedNodes, terminal.Dim
+	for _, c := range p.trace.changes {
+		switch {
+		case c.at > p.instant(2*column):
+		case c.up:
+			up++
+		default:
+			up--
 		}
-		up, style := upAt(phases, at), terminal.Dim
-		if up < p.trace.nodes {
-			style = terminal.Red
-		}
-		line.put('0'+rune(up%10), style)
 	}
-	return line.done()
-}
-
-func (p picture) lane(worker int) string {
-	line := lane{text: label(fmt.Sprintf("worker %d", worker))}
-	for column := range p.columns {
-		line.put(p.glyph(worker, column))
+	if up < embeddedNodes {
+		style = terminal.Red
 	}
-	return line.done()
+	return style.Of(fmt.Sprint(up))
 }
 
 // doing is what a worker does at a moment.
@@ -110,91 +110,57 @@ type doing uint8
 
 const (
 	rests doing = iota
-	asksFor
+	waits
 	holds
-	loses // holds without renewing
 	sleeps
 )
 
-func (p picture) doing(worker int, at time.Duration) doing {
-	t := p.trace
-	stop := t.stop
-	stopped := stop.worker == worker && stop.began <= at && (stop.wrote == 0 || at < stop.wrote)
-	if at > t.elapsed {
-		return rests
-	}
-	for _, h := range t.holds {
+// doing also reports whether the worker is stopped.
+func (p picture) doing(worker int, at time.Duration) (what doing, stopped bool) {
+	stop := &p.trace.stop
+	stopped = stop.worker == worker && stop.began <= at && (stop.wrote == 0 || at < stop.wrote)
+	for _, h := range slices.Concat(p.trace.holds, p.trace.gaveUp) {
 		switch {
 		case h.worker != worker:
-		case h.began <= at && at < h.ended && stopped:
-			return loses
 		case h.began <= at && at < h.ended:
-			return holds
+			return holds, stopped
 		case h.asked <= at && at < h.began:
-			return asksFor
+			return waits, stopped
 		}
 	}
-	switch {
-	case stopped:
-		return sleeps
-	case slices.ContainsFunc(t.waiting, func(w wait) bool { return w.worker == worker && w.asked <= at }):
-		return asksFor
+	if stopped {
+		return sleeps, stopped
 	}
-	return rests
+	return rests, stopped
 }
 
 // glyph returns what a worker's lane shows in a column. The two marks take precedence.
-func (p picture) glyph(worker, column int) (rune, terminal.Style) {
-	if stop := p.trace.stop; stop.worker == worker {
+func (p picture) glyph(worker, column int) string {
+	if stop := &p.trace.stop; stop.worker == worker {
 		switch {
 		case stop.wrote > 0 && p.columnOf(stop.wrote) == column:
-			return glyphLate, terminal.Red
+			return terminal.Red.Of(glyphLate)
 		case stop.lost > 0 && p.columnOf(stop.lost) == column:
-			return glyphLost, terminal.Red
+			return terminal.Red.Of(glyphLost)
 		}
 	}
-	left, right := p.doing(worker, p.instant(2*column)), p.doing(worker, p.instant(2*column+1))
-	holding := func(d doing) bool { return d == holds || d == loses }
+	left, stopped := p.doing(worker, p.instant(2*column))
+	right, stoppedThen := p.doing(worker, p.instant(2*column+1))
 	color := terminal.Green
-	if left == loses || right == loses {
+	if stopped || stoppedThen {
 		color = terminal.Yellow
 	}
 	switch {
-	case holding(left) && holding(right):
-		return glyphBoth, color
-	case holding(left):
-		return glyphLeft, color
-	case holding(right):
-		return glyphRight, color
+	case left == holds && right == holds:
+		return color.Of(glyphBoth)
+	case left == holds:
+		return color.Of(glyphLeft)
+	case right == holds:
+		return color.Of(glyphRight)
 	case left == sleeps || right == sleeps:
-		return glyphSleep, terminal.Yellow
-	case left == asksFor || right == asksFor:
-		return glyphWaits, terminal.Dim
+		return terminal.Yellow.Of(glyphSleep)
+	case left == waits || right == waits:
+		return terminal.Dim.Of(glyphWaits)
 	}
-	return ' ', terminal.Plain
-}
-
-func (p picture) legend() string {
-	return label("") + terminal.Green.Of(string(glyphBoth)) + " holds  " + terminal.Dim.Of(string(glyphWaits)) + " waits  " +
-		terminal.Yellow.Of(string(glyphSleep)) + " stopped  " + terminal.Red.Of(string(glyphLost)) + " lock lost  " +
-		terminal.Red.Of(string(glyphLate)) + " late write"
-}
-
-// lane is a line that grows by runes.
-type lane struct {
-	text  string // all but the last runes, which have one style
-	last  []rune
-	style terminal.Style
-}
-
-func (l *lane) put(r rune, s terminal.Style) {
-	if s != l.style {
-		l.text, l.last, l.style = l.text+l.style.Of(string(l.last)), nil, s
-	}
-	l.last = append(l.last, r)
-}
-
-// done returns the line without trailing spaces, which have no style.
-func (l *lane) done() string {
-	return strings.TrimRight(l.text+l.style.Of(string(l.last)), " ")
+	return " "
 }

@@ -1,11 +1,12 @@
 package demo
 
 import (
-	"cmp"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 
+	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -18,68 +19,25 @@ var (
 	errNoLateWrite     = errors.New("the stopped holder never made its late write")
 )
 
-// report is the result of a demo.
+// report judges a finished trace.
 type report struct {
 	trace
-	embedded    bool
 	interrupted bool
 	ttl         time.Duration
 	handedOver  uint64 // summed over all Lockers
 	polls       uint64
-	phases      []phase
-	inTurn      int
-	overlaps    []overlap
 }
-
-// newReport judges a finished trace.
-func newReport(t trace) report {
-	return report{
-		trace: t, phases: splitPhases(t.changes, t.elapsed, t.nodes),
-		inTurn: countInTurn(t.holds, t.waiting), overlaps: findOverlaps(t.holds),
-	}
-}
-
-// add adds the counts of one Locker.
-func (r *report) add(s redlock.Stats) {
-	r.handedOver += s.HandedOver
-	r.polls += s.Polls
-}
-
-// fewest returns the phase in which the fewest nodes were up.
-func (r *report) fewest() phase {
-	least := r.phases[0]
-	for _, p := range r.phases {
-		if p.up < least.up {
-			least = p
-		}
-	}
-	return least
-}
-
-// successor returns the hold that followed when the stopped worker had lost the lock.
-func (r *report) successor() (next hold, found bool) {
-	for _, h := range r.holds {
-		if r.stop.lost > 0 && h.worker != r.stop.worker && h.began >= r.stop.lost {
-			return h, true
-		}
-	}
-	return hold{}, false
-}
-
-// calm reports whether no worker met an unexpected error. Unconfirmed releases are reported
-// separately.
-func (r *report) calm() bool { return r.failed+r.lost+r.wronged == 0 }
 
 // err is the verdict: nil if all went as it should. A demo that was ended early is not blamed for
 // what it did not get to.
 func (r *report) err() error {
 	stop := &r.stop
 	switch {
-	case len(r.overlaps) > 0:
+	case len(overlaps(r.holds)) > 0:
 		return errOverlap
 	case stop.passed:
 		return errStalePassed
-	case r.wronged > 0:
+	case r.wronged:
 		return errWronged
 	case len(r.holds) == 0:
 		return errNothingAcquired
@@ -92,74 +50,133 @@ func (r *report) err() error {
 	}
 }
 
-// overlap is two holds that were held at the same time.
-type overlap struct{ first, second hold }
-
-// findOverlaps returns each hold that began before an earlier one had ended, with the earlier one
-// that ended last. Holds that touch do not overlap, and an empty hold overlaps nothing.
-func findOverlaps(holds []hold) []overlap {
-	sorted := slices.DeleteFunc(slices.Clone(holds), func(h hold) bool { return h.ended <= h.began })
-	slices.SortFunc(sorted, func(a, b hold) int {
-		return cmp.Or(cmp.Compare(a.began, b.began), cmp.Compare(a.ended, b.ended))
-	})
-	var found []overlap
+// overlaps has a line for each hold that began before an earlier one had ended, of holds that are
+// sorted. Holds that touch do not overlap, and an empty hold overlaps nothing.
+func overlaps(holds []hold) (lines []string) {
 	var last hold // the one that ends last
-	for i, h := range sorted {
-		if i > 0 && h.began < last.ended {
-			found = append(found, overlap{last, h})
+	for _, h := range holds {
+		if h.began < last.ended && h.began < h.ended {
+			lines = append(lines, fmt.Sprintf("overlap: worker %d began %v before worker %d ended, at %s",
+				h.worker, last.ended-h.began, last.worker, showSeconds(h.began)))
 		}
-		if i == 0 || h.ended > last.ended {
+		if h.ended > last.ended {
 			last = h
 		}
 	}
-	return found
+	return lines
 }
 
-// orderSlack is how close two requests may be to count as simultaneous: which of them reaches the
-// nodes first is open.
-const orderSlack = 10 * time.Millisecond
-
-// countInTurn returns how many of the holds began when nobody was waiting who had asked earlier.
-func countInTurn(holds []hold, waiting []wait) (inTurn int) {
-	for _, h := range holds {
-		before := func(asked time.Duration) bool { return asked < h.asked-orderSlack }
-		overtook := slices.ContainsFunc(holds, func(g hold) bool { return before(g.asked) && g.began > h.began }) ||
-			slices.ContainsFunc(waiting, func(w wait) bool { return before(w.asked) })
-		if !overtook {
-			inTurn++
-		}
-	}
-	return inTurn
-}
-
-// waits are the waiting times of some holds.
-type waits []time.Duration
-
-// waitsOf returns the waits of the holds that began in [from, to).
-func waitsOf(holds []hold, from, to time.Duration) (ws waits) {
-	for _, h := range holds {
+// acquired returns how often the lock was acquired in [from, to), and the longest wait before.
+func (r *report) acquired(from, to time.Duration) (times int, longest time.Duration) {
+	for _, h := range r.holds {
 		if from <= h.began && h.began < to {
-			ws = append(ws, h.waited())
+			times++
+			longest = max(longest, h.began-h.asked)
 		}
 	}
-	return ws
+	return times, longest
 }
 
-func (ws waits) mean() time.Duration {
-	var sum time.Duration
-	for _, w := range ws {
-		sum += w
+// lines returns the report for people: what was seen, and the picture.
+func (r *report) lines(look terminal.Look) (lines []string) {
+	width := look.Width()
+	width = max(width, leastColumns+laneLabelWidth)
+	lines = append(lines, "")
+	if r.interrupted {
+		lines = append(lines, terminal.Yellow.Of(fmt.Sprintf("Ended early, after %s.", showSeconds(r.elapsed))))
 	}
-	return sum / time.Duration(max(len(ws), 1))
+	for _, topic := range []struct{ heading, text string }{
+		{"contention", r.contention()},
+		{"dead minority", r.minority()},
+		{"stopped holder", r.stoppedHolder()},
+		{"fencing", r.fencing()},
+		{"exclusion", r.exclusion()},
+	} {
+		heading := terminal.Bold.Of(fmt.Sprintf("%-*s", laneLabelWidth+3, topic.heading))
+		lines = append(lines, terminal.Hang(heading, topic.text, width)...)
+	}
+	lines = append(append(lines, ""), newPicture(&r.trace, width).lines()...)
+	wrong := r.trace
+	for _, line := range overlaps(r.holds) {
+		wrong.fault("%s", line)
+	}
+	if wrong.more > 0 {
+		wrong.faults = append(wrong.faults, "and "+prose.Plural(wrong.more, "more fault"))
+	}
+	for _, fault := range wrong.faults {
+		lines = append(lines, terminal.Wrap(terminal.Red.Of(fault), width)...)
+	}
+	return lines
 }
 
-// percentile returns the smallest wait that at least percent of the waits do not exceed (nearest
-// rank); 0 if there are none. Percent is from 1 to 100.
-func (ws waits) percentile(percent int) time.Duration {
-	if len(ws) == 0 {
-		return 0
+func (r *report) contention() string {
+	calm := r.elapsed // until a node is stopped
+	if len(r.changes) > 0 {
+		calm = r.changes[0].at
 	}
-	sorted := slices.Sorted(slices.Values(ws))
-	rank := (percent*len(sorted) + 99) / 100
-	return sorted[rank-1]
+	_, longest := r.acquired(0, calm)
+	return fmt.Sprintf("%s wait for one lock. Acquired %s; %s, %s. With all nodes up, the longest wait was %s.",
+		prose.Plural(r.workers, "worker"), prose.Plural(len(r.holds), "time"), prose.Plural(int(r.handedOver), "vote")+" handed over",
+		prose.Plural(int(r.polls), "poll"), showDuration(longest))
+}
+
+// minority is about the time between the second change, by which two nodes are away, and the third,
+// by which one is back.
+func (r *report) minority() string {
+	if len(r.changes) < 2 {
+		return "Not shown: the demo ended before."
+	}
+	from, to := r.changes[1].at, r.elapsed
+	if len(r.changes) > 2 {
+		to = r.changes[2].at
+	}
+	times, longest := r.acquired(from, to)
+	met := "and no worker met an error"
+	if len(r.faults) > 0 {
+		met = "and what went wrong is below"
+	}
+	return fmt.Sprintf("Two of five nodes were away from %s to %s: acquired %s meanwhile, %s. The longest wait was %s.",
+		showSeconds(from), showSeconds(to), prose.Plural(times, "time"), met, showDuration(longest))
+}
+
+func (r *report) stoppedHolder() string {
+	stop := &r.stop
+	text := fmt.Sprintf("Worker %d had the lock and was stopped at %s, so it was no longer renewed", stop.worker, showSeconds(stop.began))
+	switch {
+	case stop.worker == 0:
+		return "Not shown: the demo ended before."
+	case stop.lost == 0:
+		return text + "."
+	}
+	text += fmt.Sprintf(": lost at %s (TTL %s)", showSeconds(stop.lost), showDuration(r.ttl))
+	for _, h := range r.holds {
+		if h.began >= stop.lost && h.worker != stop.worker {
+			return text + fmt.Sprintf(", and worker %d had it %s later.", h.worker, showDuration(h.began-stop.lost))
+		}
+	}
+	return text + "."
+}
+
+func (r *report) fencing() string {
+	stop := &r.stop
+	if stop.wrote == 0 {
+		return "No late write."
+	}
+	answer := terminal.Green.Of("REJECTED")
+	if stop.passed {
+		answer = terminal.Red.Of("ACCEPTED")
+	}
+	return fmt.Sprintf("Worker %d woke up at %s and wrote, unaware of that: %s by the store. The token was %d; the store had seen %d.",
+		stop.worker, showSeconds(stop.wrote), answer, stop.token, stop.seen)
+}
+
+func (r *report) exclusion() string {
+	switch n := len(overlaps(r.holds)); {
+	case n > 0:
+		return terminal.Red.Of(fmt.Sprintf("BROKEN: %s among %s.", prose.Plural(n, "overlap"), prose.Plural(len(r.holds), "hold")))
+	case len(r.holds) == 0:
+		return "Nobody ever held the lock."
+	default:
+		return terminal.Green.Of("No two holds overlap:") + fmt.Sprintf(" the times of all %d are compared, and drawn here.", len(r.holds))
+	}
 }

@@ -17,7 +17,7 @@ var severityStyles = map[trouble.Severity]terminal.Style{trouble.Error: terminal
 // text is the verdict, an overview of the masters, and the findings. What several masters share is
 // told once.
 func (d *diagnosis) text(look terminal.Look) []string {
-	width, _ := look.Size()
+	width := look.Width()
 	lines := append(append(d.verdict(width), ""), d.overview(width)...)
 	groups := d.groups()
 	if len(d.Findings) > 0 {

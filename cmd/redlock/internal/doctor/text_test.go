@@ -93,7 +93,7 @@ func sample() *diagnosis {
 }
 
 func drawn(d *diagnosis, width int, color bool) string {
-	look := terminal.Look{Size: func() (int, int) { return width, 24 }, Color: color}
+	look := terminal.Look{Width: func() int { return width }, Color: color}
 	return look.Text(d.text(look))
 }
 

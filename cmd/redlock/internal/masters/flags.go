@@ -90,7 +90,7 @@ func (f *Flags) find(cmd *cobra.Command) (endpoints, places []string, err error)
 	for n := len(places); n < len(endpoints); n++ {
 		places = append(places, fmt.Sprintf("%s[%d]", source, n+1))
 	}
-	if err := CheckEmpty(source, endpoints); err != nil {
+	if err := checkEmpty(source, endpoints); err != nil {
 		return nil, nil, err
 	}
 	return endpoints, places, f.checkFiles(endpoints)
@@ -122,8 +122,8 @@ func (f *Flags) checkFiles(endpoints []string) error {
 	return nil
 }
 
-// CheckEmpty returns a usage error that names the source if one of the endpoints is empty.
-func CheckEmpty(source string, endpoints []string) error {
+// checkEmpty returns a usage error that names the source if one of the endpoints is empty.
+func checkEmpty(source string, endpoints []string) error {
 	for i, endpoint := range endpoints {
 		if endpoint == "" {
 			return cli.Usagef("%s: endpoint %d of %d is empty", source, i+1, len(endpoints))

@@ -32,7 +32,7 @@ func Locks(rows []survey.Row) terminal.Table {
 func Listing(l *survey.Listing, look terminal.Look) (lines []string) {
 	width := terminal.Unlimited
 	if look.Live {
-		width, _ = look.Size()
+		width = look.Width()
 	}
 	if len(l.Locks) > 0 {
 		var rows []survey.Row

@@ -62,7 +62,7 @@ func TestAListIsWrappedOnATerminalAndItsNamesAreNotCut(t *testing.T) {
 	l := survey.Listing{Complete: true, Quorum: 2, Members: 3, Locks: []survey.Inspection{
 		{Name: name, Kind: survey.KindLock, Verdict: "free", Members: 3}, {Name: "x", Kind: survey.KindLock, Verdict: "split", Members: 3},
 	}}
-	look := terminal.Look{Live: true, Size: func() (int, int) { return 20, 24 }}
+	look := terminal.Look{Live: true, Width: func() int { return 20 }}
 	want := "\nNAME" + strings.Repeat(" ", 68) + "KIND  STATE  HOLDER  HELD  LEFT  WAITING  MASTERS\n" +
 		name + "  lock  free   -       -     -     -        0 of 3\n" +
 		"x" + strings.Repeat(" ", 71) + "lock  split  -       -     -     -        0 of 3\n\n"

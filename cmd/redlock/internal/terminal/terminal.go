@@ -1,5 +1,5 @@
-// Package terminal writes text for people: in colors, wrapped, in tables, or as a screen that is
-// drawn again and again. A line is a string, with the escape sequences of its styles.
+// Package terminal writes text for people: in colors, wrapped, or in tables. A line is a string,
+// with the escape sequences of its styles.
 package terminal
 
 import (
@@ -15,19 +15,13 @@ import (
 
 // Look describes how output looks.
 type Look struct {
-	Size  func() (width, height int) // in columns and lines
+	Width func() int // in columns
 	Color bool
-	Live  bool // a screen can be drawn there
+	Live  bool // a person reads it there
 }
 
-// Escape sequences. What is drawn live uses the alternate screen, so it leaves nothing behind.
+// Escape sequences.
 const (
-	EnterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J" // alternate screen, no cursor
-	LeaveScreen = "\x1b[?25h\x1b[?1049l"
-
-	cursorHome = "\x1b[H"
-	clearToEOL = "\x1b[K"
-	clearBelow = "\x1b[J"
 	beginStyle = "\x1b["
 	endStyle   = "\x1b[0m"
 )
@@ -53,11 +47,8 @@ func (s Style) Of(text string) string {
 	return beginStyle + string(s) + "m" + text + endStyle
 }
 
-// Without a terminal to ask.
-const (
-	usualWidth  = 80
-	usualHeight = 24
-)
+// usualWidth is for when there is no terminal to ask.
+const usualWidth = 80
 
 // Unlimited is a width that cuts nothing.
 const Unlimited = 1 << 20
@@ -68,13 +59,13 @@ func LookOf(w io.Writer) Look {
 	terminal := ok && term.IsTerminal(int(file.Fd()))
 	l := chooseLook(terminal, runtime.GOOS, os.Getenv)
 	if terminal {
-		fallback := l.Size
-		l.Size = func() (width, height int) {
-			width, height, err := term.GetSize(int(file.Fd()))
-			if err != nil || width <= 0 || height <= 0 {
+		fallback := l.Width
+		l.Width = func() int {
+			width, _, err := term.GetSize(int(file.Fd()))
+			if err != nil || width <= 0 {
 				return fallback()
 			}
-			return width, height
+			return width
 		}
 	}
 	return l
@@ -89,7 +80,7 @@ func chooseLook(terminal bool, system string, getenv func(string) string) Look {
 	}
 	able := terminal && system != "windows" && getenv("TERM") != "dumb"
 	return Look{
-		Size:  func() (int, int) { return width, usualHeight },
+		Width: func() int { return width },
 		Live:  able,
 		Color: able && getenv("NO_COLOR") == "",
 	}
@@ -111,37 +102,6 @@ func Print(w io.Writer, lines []string) error {
 	}
 	_, err := io.WriteString(w, LookOf(w).Text(lines))
 	return err
-}
-
-// Frame returns the output that draws lines over the previous frame. It overwrites each line
-// and clears the rest of it, so nothing flickers. Lines that do not fit on the screen are cut off
-// at the bottom.
-func (l Look) Frame(lines []string) string {
-	width, height := l.Size()
-	var b strings.Builder
-	b.WriteString(cursorHome)
-	lines = lines[:min(len(lines), height)]
-	full := false
-	for i, line := range lines {
-		if i > 0 {
-			b.WriteString("\r\n")
-		}
-		if line = ansi.Truncate(line, width, ""); !l.Color {
-			line = ansi.Strip(line)
-		}
-		b.WriteString(line)
-		// The cursor of a full line is on its last column, and clearing would take that.
-		if full = Columns(line) >= width; !full {
-			b.WriteString(clearToEOL)
-		}
-	}
-	switch {
-	case !full:
-		b.WriteString(clearBelow)
-	case len(lines) < height:
-		b.WriteString("\r\n" + clearBelow)
-	}
-	return b.String()
 }
 
 // Wrap wraps a text at spaces into lines of at most width columns. A longer word has a line of

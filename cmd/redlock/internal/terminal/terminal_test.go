@@ -8,28 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestFrameOverwritesAndNeverScrolls(t *testing.T) {
-	// Clearing the rest of a full line would clear its last column, where the cursor still is.
-	for _, c := range []struct {
-		width, height int
-		color         bool
-		lines         []string
-		want          string
-	}{
-		{80, 24, false, []string{"one", "", "three"}, "one\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J"},
-		{80, 1, false, []string{"one", "", "three"}, "one\x1b[K\x1b[J"},
-		{3, 9, false, []string{"abc", "ab"}, "abc\r\nab\x1b[K\x1b[J"},
-		{3, 9, false, []string{"ab", "abc"}, "ab\x1b[K\r\nabc\r\n\x1b[J"},
-		{3, 2, false, []string{"ab", "abc", "ab"}, "ab\x1b[K\r\nabc"},
-		{80, 9, true, []string{"abc" + Red.Of("défg") + "h"}, "abc\x1b[31mdéfg\x1b[0mh\x1b[K\x1b[J"},
-		{5, 1, true, []string{"abc" + Red.Of("défg") + "h"}, "abc\x1b[31mdé\x1b[0m"},
-		{5, 1, false, []string{"abc" + Red.Of("défg") + "h"}, "abcdé"},
-	} {
-		l := Look{Size: func() (int, int) { return c.width, c.height }, Color: c.color}
-		assert.Equal(t, "\x1b[H"+c.want, l.Frame(c.lines))
-	}
-}
-
 func TestTextIsWrappedAtSpacesAndKeepsItsStyles(t *testing.T) {
 	text := "one two " + Red.Of("THREE 4") + " sixsixsix"
 	assert.Equal(t, []string{"one two", "\x1b[31mTHREE\x1b[0m \x1b[31m4\x1b[0m", "sixsixsix"}, Wrap(text, 8))
@@ -116,7 +94,7 @@ func TestEnvironmentDecidesOnTheLook(t *testing.T) {
 			}
 			return value
 		})
-		width, _ := got.Size()
+		width := got.Width()
 		assert.Equal(t, []any{c.live, c.color, c.width}, []any{got.Live, got.Color, width}, "%+v", c)
 	}
 	var buffer bytes.Buffer
