@@ -326,7 +326,8 @@ func (q *tasks) runs(ctx context.Context, one *queue.Queue, who string, life *li
 		took := q.since(clock.Instant(at))
 		q.promise("Run ends with Close", took <= 500*time.Millisecond, "%s: Run returned %v after Close", who, took)
 	}
-	q.promise("errors of Queue.Run", err == nil && limited.Err() != nil || err != nil && (closing.Load() != 0 || life.closed.Load() || len(q.plan.faults) > 0), "%s: queue.Run: %v", who, err)
+	apart := err != nil && q.plan.clock != 0 && explained.MatchString(err.Error()) // docs/fencing.md
+	q.promise("errors of Queue.Run", err == nil && limited.Err() != nil || err != nil && (closing.Load() != 0 || life.closed.Load() || len(q.plan.faults) > 0 || apart), "%s: queue.Run: %v", who, err)
 }
 
 // ends notes that a task is gone, or may be.

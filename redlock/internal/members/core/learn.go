@@ -172,18 +172,32 @@ func (c *Client) rivalOf(r *record.Roster, reports []Report, unheard int) string
 }
 
 // contest finds out whether the list also has the majority of another cluster than ours. With the
-// same list, another client may count by that one: so neither may grant anything.
+// same list, another client may count by that one: so neither may grant anything. It does not
+// matter which members of ours remember: while one of them forgot, a client that begins may enter
+// the other cluster by the rest of the list, and we go on with the members that the list lacks.
 func (c *Client) contest(b Belief, reports []Report, counted []*record.Roster) Belief {
 	listed := c.listed(reports)
 	if c.unheard(reports, nil) == 0 {
 		b.Conflict = nil
 	}
 	for _, r := range counted {
-		if c.Named == "" && r.Cluster != b.Roster.Cluster && NamedIn(listed, r) >= r.Need() && NamedIn(listed, b.Roster) >= b.Roster.Need() {
+		if c.Named == "" && r.Cluster != b.Roster.Cluster && NamedIn(listed, r) >= r.Need() && c.membersAmong(listed, b.Roster) >= b.Roster.Need() {
 			b.Conflict = conflictOf(b.Roster.Cluster, r.Cluster)
 		}
 	}
 	return b
+}
+
+// membersAmong counts the members of a version that have reported, also those that forgot it.
+func (c *Client) membersAmong(reports []Report, roster *record.Roster) (n int) {
+	for i, p := range roster.Members {
+		if slices.ContainsFunc(reports, func(r Report) bool {
+			return r.Place.Cluster == roster.Cluster && r.Place.Member == p.ID || r.Place.Cluster == "" && c.IndexOf(r.Node, roster) == i
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // Concede ends a conflict when those of the other cluster do not answer: a client that begins now
