@@ -1,113 +1,53 @@
 package bench
 
 import (
+	"context"
+	"errors"
+	"flag"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/load"
+	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// row is one row of the report.
-type row struct {
-	benchmark string // its name
-	title     string // its name within the benchmark
-	nodes     int
-
-	// measure returns the metrics by their units.
-	measure func(tb testing.TB, c *cluster, s *size) map[string]float64
-}
-
-// size is how much is measured.
-type size struct {
-	operations int // of a load: b.N
-
-	turns, each int // of what is compared: so many turns of so many operations by each goroutine
-
-	scenario contention.Scenario // of contenders, without what they contend for
-}
-
-// full is the size of the benchmarks, besides the number of operations.
-var full = size{
-	turns: 7, each: 2000,
-	scenario: contention.Scenario{
-		Processes: 8, Goroutines: 8, TTL: 10 * time.Second, WarmUp: 500 * time.Millisecond, Window: 2 * time.Second,
-	},
-}
-
-// rows are all that is measured.
-var rows = slices.Concat(
-	loads("TryLock", []int{1, 3, 5, 9}, []int{1, 64, 256}, rate(lockUnlock)),
-	loads("Taken", []int{nodes}, []int{1, 256}, rateTaken),
-	loads("Fencing", []int{nodes}, []int{1, 256}, compareFencing),
-	loads("Kinds", []int{nodes}, []int{1, 256}, compareKinds),
-	[]row{
-		{"Batch", "goroutines=1", nodes, batches(1)},
-		{"Batch", "goroutines=16", nodes, batches(16)},
-		{"Batch", "goroutines=64", nodes, batches(64)},
-		{"Batch", "goroutines=256", nodes, batches(256)},
-		{"Batch", "goroutines=1024", nodes, batches(1024)},
-		{"ContendedKinds", "nodes=5/kind=mutex", nodes, contend(contention.Scenario{Mutex: "redquorum"})},
-		{"ContendedKinds", "nodes=5/kind=permits=8", nodes, contend(contention.Scenario{Mutex: "permits", Permits: permits})},
-		{"ContendedKinds", "nodes=5/kind=reads=0.9", nodes, contend(contention.Scenario{Mutex: "redquorum", Reads: 0.9})},
-		{"ContendedKinds", "nodes=5/kind=reads=1", nodes, contend(contention.Scenario{Mutex: "redquorum", Reads: 1})},
-	},
-)
-
-// nodes is how many servers most rows have.
-const nodes = 5
-
-// loads are rows of so many goroutines on so many nodes.
-func loads(benchmark string, nodes, goroutines []int, measure func(goroutines int) measurement) (all []row) {
-	for _, n := range nodes {
-		for _, g := range goroutines {
-			all = append(all, row{benchmark, fmt.Sprintf("nodes=%d/goroutines=%d", n, g), n, measure(g)})
-		}
-	}
-	return all
-}
-
-type measurement = func(tb testing.TB, c *cluster, s *size) map[string]float64
-
-// run runs the rows of a benchmark.
-func run(b *testing.B, benchmark string) {
-	b.Helper()
-	clusters := map[int]*cluster{}
-	for _, r := range rows {
-		if r.benchmark != benchmark {
-			continue
-		}
-		if clusters[r.nodes] == nil {
-			clusters[r.nodes] = newCluster(b, r.nodes)
-		}
-		b.Run(r.title, func(b *testing.B) {
-			s := full
-			s.operations = b.N
-			metrics := r.measure(b, clusters[r.nodes], &s)
-			b.ReportMetric(0, "ns/op") // hides it, unless it is one of the metrics
-			for unit, value := range metrics {
-				b.ReportMetric(value, unit)
-			}
-		})
-	}
-}
-
 // BenchmarkTryLock acquires and releases locks that nobody else wants.
-func BenchmarkTryLock(b *testing.B) { run(b, "TryLock") }
+func BenchmarkTryLock(b *testing.B) {
+	for _, nodes := range []int{1, 3, 5, 9} {
+		urls := cluster.Start(b, nodes).URLs()
+		for _, goroutines := range []int{1, 64, 256} {
+			b.Run(fmt.Sprintf("nodes=%d/goroutines=%d", nodes, goroutines), func(b *testing.B) {
+				measure(b, newLocker(b, urls), goroutines, kinds[0].operation)
+			})
+		}
+	}
+}
 
-// BenchmarkTaken is refused a lock that is held. The releases that follow each refusal in the
-// background are part of its cost.
-func BenchmarkTaken(b *testing.B) { run(b, "Taken") }
-
-// BenchmarkFencing compares locks with a fencing token to locks without, in turns:
-//
-//	fenced/plain     time of a lock and its unlock with a token, divided by that without: the
-//	                 median of the turns
-//	second-rounds-%  of the locks with a token, how many took a second round to get it
-func BenchmarkFencing(b *testing.B) { run(b, "Fencing") }
+// BenchmarkKinds acquires and releases each kind of lock that nobody else wants.
+func BenchmarkKinds(b *testing.B) {
+	urls := cluster.Start(b, usualNodes).URLs()
+	for _, kind := range kinds {
+		for _, goroutines := range []int{1, 256} {
+			b.Run(fmt.Sprintf("kind=%s/goroutines=%d", kind.name, goroutines), func(b *testing.B) {
+				locker := newLocker(b, urls)
+				if kind.name == "taken" {
+					hold(b, newLocker(b, urls))
+				}
+				before := locker.Stats()
+				measure(b, locker, goroutines, kind.operation)
+				after := locker.Stats()
+				b.ReportMetric(100*float64(after.SecondRounds-before.SecondRounds)/float64(b.N), "second-rounds-%")
+			})
+		}
+	}
+}
 
 // BenchmarkHistory shows what the history of names adds to a lock and its unlock ([load.Costs]):
 // where each lock has a name of its own, so that most notes are dropped, and those that are sent.
@@ -115,35 +55,158 @@ func BenchmarkHistory(b *testing.B) {
 	load.Costs(b, load.Variant{Name: "history", Options: []redlock.Option{redlock.WithHistory()}})
 }
 
-// BenchmarkKinds compares the kinds of locks that nobody else wants to the mutex, in turns:
-//
-//	permit/mutex  time of a permit and its release, divided by that of a lock and its unlock: the
-//	              median of the turns; likewise for the other kinds
-func BenchmarkKinds(b *testing.B) { run(b, "Kinds") }
-
 // BenchmarkBatch shows how full writes, reads and scripts are: commands per write, keys per script,
 // writes and reads per lock and node.
-func BenchmarkBatch(b *testing.B) { run(b, "Batch") }
+func BenchmarkBatch(b *testing.B) {
+	urls := cluster.Start(b, usualNodes).URLs()
+	for _, goroutines := range []int{1, 16, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			counts := &contention.Traffic{}
+			locker := newLocker(b, urls, redlock.WithPool(pool.WithDialer(counts.Dial)))
+			perform(b, locker, goroutines, goroutines, kinds[0].operation) // the first run of each script loads it
+			counts.Reset()
+			measure(b, locker, goroutines, kinds[0].operation)
+			each := float64(b.N) * usualNodes // of which each has one release
+			b.ReportMetric(float64(counts.Commands.Load())/float64(counts.Writes.Load()), "commands/write")
+			b.ReportMetric(each/float64(counts.Scripts.Load()), "keys/script")
+			b.ReportMetric(float64(counts.Writes.Load())/each, "writes/lock")
+			b.ReportMetric(float64(counts.Reads.Load())/each, "reads/lock")
+			b.ReportMetric(float64(counts.Commands.Load())/each, "commands/lock")
+		})
+	}
+}
 
-// BenchmarkContendedKinds lets 8 processes of 8 goroutines lock one name again and again, and hold
-// what they get for 2 ms, for each kind of lock:
-//
-//	go test -run '^$' -bench ContendedKinds -benchtime 1x ./bench
-//
-// It fails if two held the name at once. Its metrics:
-//
-//	locks/s              acquisitions
-//	goroutine-changes/s  acquisitions by a different goroutine than the previous one, in any process
-//	wait-mean-ms -p50- -p99- -max-
-//	                     from asking to having; a wait that the end cut off counts with its
-//	                     length so far
-//	read-wait-mean-ms    likewise, for readers
-//	unfinished           such waits
-//	gap-p50-ms -p99-     from when a holder begins to release the name until the next one has it
-//	commands/lock        commands sent by all clients to all servers, per acquisition
-//	min-process-share    acquisitions of the process that had the fewest, divided by an equal share
-//	unlock-errors, lost  unlocks that failed and locks that were lost, of all processes
-//	keys-left            on the servers after all processes have ended
-//
-// The log has what the Lockers of all processes counted (Stats) within the window; -v shows it.
-func BenchmarkContendedKinds(b *testing.B) { run(b, "ContendedKinds") }
+// TestEveryBenchmarkRuns runs each once, so one that broke is found before it is needed.
+func TestEveryBenchmarkRuns(t *testing.T) {
+	times := flag.Lookup("test.benchtime")
+	before := times.Value.String()
+	require.NoError(t, times.Value.Set("1x"))
+	defer func() { require.NoError(t, times.Value.Set(before)) }()
+	for name, benchmark := range map[string]func(*testing.B){
+		"TryLock": BenchmarkTryLock, "Kinds": BenchmarkKinds, "Batch": BenchmarkBatch,
+	} {
+		failed := false
+		testing.Benchmark(func(b *testing.B) {
+			b.Cleanup(func() { failed = failed || b.Failed() })
+			benchmark(b)
+		})
+		assert.False(t, failed, name)
+	}
+}
+
+// usualNodes is how many servers most benchmarks have.
+const usualNodes = 5
+
+// newLocker returns a Locker that is connected to every node, and every node votes, so no benchmark
+// measures a dial. With the default node timeout of half a second, a machine that is busy with
+// something else for that long would fail the benchmark. A longer one changes nothing else, because
+// every node answers.
+func newLocker(b *testing.B, urls []string, opts ...redlock.Option) *redlock.Locker {
+	b.Helper()
+	locker := cluster.NewLocker(b, urls, append(opts, redlock.WithNodeTimeout(10*time.Second))...)
+	cluster.RequireUp(b, locker, func(node redlock.NodeStats) bool { return node.Barred == nil })
+	return locker
+}
+
+// operation is what a load does. Nobody else wants its name.
+type operation func(ctx context.Context, l *redlock.Locker, name string) error
+
+// kinds are the operations that are measured. The first is the mutex.
+var kinds = []struct {
+	name      string
+	operation operation
+}{
+	{"mutex", acquire((*redlock.Locker).TryLock)},
+	{"fenced", acquire((*redlock.Locker).TryLock, redlock.WithFencing())},
+	{"read", acquire((*redlock.Locker).TryRLock)},
+	{"permit", func(ctx context.Context, l *redlock.Locker, name string) error {
+		semaphore, err := l.Semaphore(name, 8)
+		if err != nil {
+			return err
+		}
+		permit, err := semaphore.TryAcquire(ctx)
+		if err != nil {
+			return err
+		}
+		return permit.Unlock(ctx)
+	}},
+	{"taken", func(ctx context.Context, l *redlock.Locker, _ string) error {
+		_, err := l.TryLock(ctx, takenName)
+		switch {
+		case err == nil:
+			return errors.New("a lock that is held was granted")
+		case errors.Is(err, redlock.ErrTaken):
+			return nil
+		default:
+			return err
+		}
+	}},
+}
+
+// acquire acquires and releases a lock.
+func acquire(
+	lock func(*redlock.Locker, context.Context, string, ...redlock.LockOption) (*redlock.Lock, error), opts ...redlock.LockOption,
+) operation {
+	return func(ctx context.Context, l *redlock.Locker, name string) error {
+		held, err := lock(l, ctx, name, opts...)
+		if err != nil {
+			return err
+		}
+		return held.Unlock(ctx)
+	}
+}
+
+// takenName is the lock that kind=taken asks for, and hold holds.
+const takenName = "bench/taken"
+
+// hold holds the lock for as long as the benchmark lasts.
+func hold(b *testing.B, locker *redlock.Locker) {
+	b.Helper()
+	lock, err := locker.TryLock(b.Context(), takenName)
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		assert.NoError(b, lock.Unlock(context.WithoutCancel(b.Context())), "the lock did not last until the end")
+	})
+}
+
+// names are locked one after the other. There are so many that none is asked for again while it is
+// held, and they are made once, so no benchmark measures that.
+var names = func() (all [1 << 16]string) {
+	for i := range all {
+		all[i] = fmt.Sprintf("bench/%05d", i)
+	}
+	return all
+}()
+
+// perform does the operation n times, by so many goroutines.
+func perform(b *testing.B, locker *redlock.Locker, goroutines, n int, do operation) load.Sample {
+	b.Helper()
+	l := load.Load{Goroutines: goroutines, Limit: n, Do: func(ctx context.Context, i, _ int) error {
+		return do(ctx, locker, names[i%len(names)])
+	}}
+	before := locker.Stats()
+	s, err := l.Measure(b.Context())
+	require.NoError(b, err)
+	after := locker.Stats()
+	require.EqualValues(b, n, after.Acquired+after.Taken-before.Acquired-before.Taken, "rounds that were won or refused")
+	require.Equal(b, before.Held, after.Held, "locks held")
+	return s
+}
+
+// measure performs b.N operations and reports what they took, without what testing itself does.
+func measure(b *testing.B, locker *redlock.Locker, goroutines int, do operation) {
+	b.Helper()
+	b.ReportAllocs()
+	s := perform(b, locker, goroutines, b.N, do)
+	b.ReportMetric(float64(s.Elapsed)/float64(s.Done), "ns/op")
+	b.ReportMetric(s.PerSecond(), "locks/s")
+	b.ReportMetric(s.BytesEach(), "B/op")
+	b.ReportMetric(s.AllocsEach(), "allocs/op")
+	if load.CPUKnown {
+		b.ReportMetric(s.CPUEach(), "cpu-µs/lock")
+	}
+	if s.Latency != nil {
+		b.ReportMetric(s.Percentile(500), "p50-µs")
+		b.ReportMetric(s.Percentile(990), "p99-µs")
+	}
+}

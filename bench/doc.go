@@ -8,12 +8,14 @@
 //	p50-µs p99-µs duration of an operation; only for one goroutine, because with many it would
 //	              measure their queue
 //
-// An operation is a lock and its unlock; in BenchmarkTaken it is an attempt that is refused.
+// An operation is a lock and its unlock; of kind=taken it is an attempt that is refused, and the
+// releases that follow it in the background are part of its cost.
 //
-// BenchmarkContendedKinds is about locks that others want as well. It starts processes: this test
-// binary again.
+// Compare figures of two runs only if they come from the same machine, with nothing else to do:
 //
-// Compare figures of two runs only if they come from the same machine, with nothing else to do. The
-// module in bench/versus has ratios to other libraries, locks that are held, crowds that wait, and
-// holders that are killed.
+//	go test -run '^$' -bench Kinds -count 10 ./bench | tee kinds.txt
+//	go run golang.org/x/perf/cmd/benchstat@latest -col /kind kinds.txt
+//
+// The module in bench/versus has ratios to other libraries, names that many want, locks that are
+// held, crowds that wait, and holders that are killed.
 package bench

@@ -21,24 +21,16 @@ func (r *Result) CommandsPerAcquisition() float64 { return ratio(r.Commands, r.A
 func (r *Result) CommandsPerGoroutineChange() float64 { return ratio(r.Commands, r.GoroutineChanges) }
 
 // MeanWait returns 0 if nobody waited.
-func (r *Result) MeanWait() time.Duration { return mean(r.Waits) }
-
-// MeanReadWait returns 0 if no reader waited.
-func (r *Result) MeanReadWait() time.Duration { return mean(r.ReadWaits) }
-
-func mean(waits []time.Duration) (sum time.Duration) {
-	for _, wait := range waits {
+func (r *Result) MeanWait() (sum time.Duration) {
+	for _, wait := range r.Waits {
 		sum += wait
 	}
-	return sum / time.Duration(max(len(waits), 1))
+	return sum / time.Duration(max(len(r.Waits), 1))
 }
 
 // Wait returns a percentile of the waits, 0 < percent <= 100; 100 is the longest. It is 0 if nobody
 // waited.
 func (r *Result) Wait(percent int) time.Duration { return load.Percentile(r.Waits, 10*percent) }
-
-// Gap returns a percentile of the gaps, 0 < percent <= 100. It is 0 if there is none.
-func (r *Result) Gap(percent int) time.Duration { return load.Percentile(r.Gaps, 10*percent) }
 
 func (r *Result) perSecond(n int) float64 { return float64(n) / r.Window.Seconds() }
 

@@ -26,21 +26,11 @@ type Unlocker interface {
 	Unlock(ctx context.Context) error
 }
 
-// ReadLocker is a [Mutex] that many may hold at once to read. Its Lock is the writers'.
-type ReadLocker interface {
-	Mutex
-
-	// RLock is like Lock. Until it is released, others may read but not write.
-	RLock(ctx context.Context, name string) (Unlocker, error)
-}
-
 // Setup is what a Mutex is made with.
 type Setup struct {
 	Addresses  []string // host:port of the servers
 	Goroutines int      // how many will call it, at most
-	Permits    int      // how many may hold it at once, for a semaphore
 	TTL        time.Duration
-	Patience   time.Duration // as in [Scenario]
 
 	// Dial makes every connection to a server, and counts the commands that are written.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
@@ -50,20 +40,8 @@ type Setup struct {
 type Opener func(ctx context.Context, setup Setup) (Mutex, error)
 
 // OpenRedquorum opens this library: a Locker with its defaults, and the TTL of the setup.
-func OpenRedquorum(ctx context.Context, setup Setup) (Mutex, error) { return open(ctx, setup) }
-
-// OpenPermits opens semaphores of this library, with the permits of the setup.
-func OpenPermits(ctx context.Context, setup Setup) (Mutex, error) {
-	m, err := open(ctx, setup)
-	return &semaphores{m, setup.Permits}, err
-}
-
-func open(ctx context.Context, setup Setup) (*Redquorum, error) {
-	options := []redlock.Option{redlock.WithTTL(setup.TTL), redlock.WithPool(pool.WithDialer(setup.Dial))}
-	if setup.Patience > 0 {
-		options = append(options, redlock.WithNodeTimeout(setup.Patience))
-	}
-	return NewRedquorum(ctx, setup.Addresses, options...)
+func OpenRedquorum(ctx context.Context, setup Setup) (Mutex, error) {
+	return NewRedquorum(ctx, setup.Addresses, redlock.WithTTL(setup.TTL), redlock.WithPool(pool.WithDialer(setup.Dial)))
 }
 
 // Redquorum is this library.
@@ -91,54 +69,9 @@ func NewRedquorum(ctx context.Context, addresses []string, opts ...redlock.Optio
 
 // Lock is Locker.Lock.
 func (m *Redquorum) Lock(ctx context.Context, name string) (Unlocker, error) {
-	return unlocker(m.Locker.Lock(ctx, name))
-}
-
-// RLock is Locker.RLock.
-func (m *Redquorum) RLock(ctx context.Context, name string) (Unlocker, error) {
-	return unlocker(m.Locker.RLock(ctx, name))
-}
-
-// unlocker keeps a nil lock from being an Unlocker.
-func unlocker(lock *redlock.Lock, err error) (Unlocker, error) {
+	lock, err := m.Locker.Lock(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, err // not a nil lock, which would be an Unlocker
 	}
 	return lock, nil
-}
-
-// Counters returns those of the Locker's Stats that tell how a lock was acquired. A new counter of
-// Stats needs a line here.
-func (m *Redquorum) Counters() map[string]uint64 {
-	stats := m.Stats()
-	return map[string]uint64{
-		"acquired":    stats.Acquired,
-		"taken":       stats.Taken,
-		"no-quorum":   stats.NoQuorum,
-		"no-validity": stats.NoValidity,
-		"lost":        stats.Lost,
-		"waits":       stats.Waits,
-		"handed-over": stats.HandedOver,
-		"woken":       stats.Woken,
-		"polls":       stats.Polls,
-		"split":       stats.Split,
-	}
-}
-
-// semaphores have so many permits.
-type semaphores struct {
-	*Redquorum
-	permits int
-}
-
-func (s *semaphores) Lock(ctx context.Context, name string) (Unlocker, error) {
-	semaphore, err := s.Semaphore(name, s.permits)
-	if err != nil {
-		return nil, err
-	}
-	permit, err := semaphore.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return permit, nil
 }

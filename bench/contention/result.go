@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -21,15 +20,9 @@ type Result struct {
 	// process.
 	GoroutineChanges int
 
-	// Waits are the times from asking to having, sorted; ReadWaits those for shared locks. A wait
-	// that the end of the window cut off counts with its length so far, so a goroutine that never
-	// gets the name shows. Unfinished counts these.
-	Waits, ReadWaits []time.Duration
-	Unfinished       int
-
-	// Gaps are the times from when a holder began to release the name until the next one had it,
-	// sorted. There are none if several may hold the name at once.
-	Gaps []time.Duration
+	// Waits are the times from asking to having, sorted. A wait that the end of the window cut off
+	// counts with its length so far, so a goroutine that never gets the name shows.
+	Waits []time.Duration
 
 	Commands uint64 // sent by all clients to all servers
 
@@ -37,14 +30,12 @@ type Result struct {
 	// share: 1 is fair, 0 is none at all.
 	MinProcessShare float64
 
-	Counters     map[string]uint64 // of the implementation, summed over all processes
-	UnlockErrors int               // warm-up included
-	UnlockError  string            // one of them
-	KeysLeft     int               // on the servers after all processes have ended
+	UnlockErrors int    // warm-up included
+	UnlockError  string // one of them
 }
 
-func newResult(reports []*report, times *run, permits, names int) (*Result, error) {
-	r := &Result{Window: times.End.Sub(times.Begin), Counters: make(map[string]uint64)}
+func newResult(reports []*report, times *run, names int) (*Result, error) {
+	r := &Result{Window: times.End.Sub(times.Begin)}
 	shares := make([]int, len(reports)) // acquisitions by process
 	all := make([][]interval, names)
 	for process, report := range reports {
@@ -65,28 +56,20 @@ func newResult(reports []*report, times *run, permits, names int) (*Result, erro
 		slices.SortFunc(holds, func(a, b interval) int {
 			return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Released, b.Released))
 		})
-		if err := checkExclusion(holds, permits); err != nil {
+		if err := checkExclusion(holds); err != nil {
 			return nil, err
 		}
 		r.addChanges(holds, times)
-	}
-	if permits > 1 || len(r.ReadWaits) > 0 {
-		r.Gaps = nil
 	}
 	if r.Acquisitions > 0 {
 		r.MinProcessShare = float64(slices.Min(shares)) * float64(len(shares)) / float64(r.Acquisitions)
 	}
 	slices.Sort(r.Waits)
-	slices.Sort(r.ReadWaits)
-	slices.Sort(r.Gaps)
 	return r, nil
 }
 
 func (r *Result) addCounts(report *report) {
 	r.Commands += report.Commands
-	for name, n := range report.Counters {
-		r.Counters[name] += n
-	}
 	r.UnlockErrors += report.UnlockErrors
 	if report.UnlockErrors > 0 {
 		r.UnlockError = report.UnlockError
@@ -95,21 +78,16 @@ func (r *Result) addCounts(report *report) {
 
 // addWait adds the wait of a turn, and reports whether the name was acquired within the window.
 func (r *Result) addWait(t turn, times *run) bool {
-	waits := &r.Waits
-	if t.Read {
-		waits = &r.ReadWaits
-	}
 	switch {
 	case t.Acquired == 0 || t.Acquired >= times.End:
 		if t.Asked < times.End {
-			*waits = append(*waits, times.End.Sub(t.Asked))
-			r.Unfinished++
+			r.Waits = append(r.Waits, times.End.Sub(t.Asked))
 		}
 		return false
 	case t.Acquired < times.Begin:
 		return false
 	}
-	*waits = append(*waits, t.Acquired.Sub(t.Asked))
+	r.Waits = append(r.Waits, t.Acquired.Sub(t.Asked))
 	r.Acquisitions++
 	return true
 }
@@ -121,9 +99,7 @@ func (r *Result) addChanges(sorted []interval, times *run) {
 		if i == 0 || next.Acquired < times.Begin || next.Acquired >= times.End {
 			continue
 		}
-		before := sorted[i-1]
-		r.Gaps = append(r.Gaps, next.Acquired.Sub(before.Released))
-		if next.holder != before.holder {
+		if next.holder != sorted[i-1].holder {
 			r.GoroutineChanges++
 		}
 	}
@@ -135,24 +111,17 @@ type interval struct {
 	holder [2]int
 }
 
-// checkExclusion returns an error if more than permits held a name at once, or anybody beside a
-// writer.
-func checkExclusion(all []interval, permits int) error {
+// checkExclusion returns an error if two held a name at once.
+func checkExclusion(all []interval) error {
 	var holds []*history.Hold
 	for _, i := range all {
-		h := &history.Hold{
-			Who: fmt.Sprint("goroutine ", i.holder), Names: []string{"the name"}, Shared: i.Read,
+		holds = append(holds, &history.Hold{
+			Who: fmt.Sprint("goroutine ", i.holder), Names: []string{"the name"},
 			Since: clock.Instant(i.Asked), From: clock.Instant(i.Acquired), To: clock.Instant(i.Released),
-		}
-		if permits > 1 {
-			h.Names, h.Permits = []string{"the name#"}, permits // whichever slot it was
-		}
-		holds = append(holds, h)
+		})
 	}
 	for _, violation := range history.All(history.Judge(holds, false)) {
-		if !strings.HasSuffix(violation.Name, "#") {
-			return fmt.Errorf("contention: exclusion failed: %v", violation)
-		}
+		return fmt.Errorf("contention: exclusion failed: %v", violation)
 	}
 	return nil
 }

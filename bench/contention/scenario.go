@@ -29,13 +29,9 @@ type Scenario struct {
 	Mutex      string // its name in the table given to [Play]
 	Servers    []*redistest.Server
 	Processes  int
-	Goroutines int           // of each process
-	Names      int           // the goroutines of a process want them in turn, each always the same; 0 is one
-	Permits    int           // how many may hold the name at once; 0 is one
-	Reads      float64       // the share of locks that are shared; above 0 only for a [ReadLocker]
-	Hold       time.Duration // how long a lock is held; 0: released at once
+	Goroutines int // of each process
+	Names      int // the goroutines of a process want them in turn, each always the same; 0 is one
 	TTL        time.Duration
-	Patience   time.Duration // for a server; 0: as the library chooses. Only redquorum has it
 	WarmUp     time.Duration // before the window
 	Window     time.Duration // measured
 }
@@ -49,8 +45,8 @@ const lead = 50 * time.Millisecond
 func (s *Scenario) Run(tb testing.TB) *Result {
 	tb.Helper()
 	all := startWorkers(tb, s.Mutex, s.Processes, task{
-		Name: "contention/" + rand.Text(), Names: max(s.Names, 1), Reads: s.Reads, Hold: s.Hold,
-		Setup: Setup{Addresses: AddressesOf(s.Servers), Goroutines: s.Goroutines, Permits: s.Permits, TTL: s.TTL, Patience: s.Patience},
+		Name: "contention/" + rand.Text(), Names: max(s.Names, 1),
+		Setup: Setup{Addresses: AddressesOf(s.Servers), Goroutines: s.Goroutines, TTL: s.TTL},
 	})
 	from := now().Add(lead)
 	times := run{From: from, Begin: from.Add(s.WarmUp), End: from.Add(s.WarmUp + s.Window)}
@@ -63,10 +59,11 @@ func (s *Scenario) Run(tb testing.TB) *Result {
 		reports = append(reports, readReport(tb, p, s.Goroutines))
 		require.Zero(tb, p.Wait(tb))
 	}
-	keys := flush(tb, s.Servers)
-	result, err := newResult(reports, &times, max(s.Permits, 1), max(s.Names, 1))
+	for _, server := range s.Servers {
+		require.NoError(tb, server.Clear())
+	}
+	result, err := newResult(reports, &times, max(s.Names, 1))
 	require.NoError(tb, err)
-	result.KeysLeft = keys
 	return result
 }
 
@@ -117,16 +114,4 @@ func AddressesOf(servers []*redistest.Server) []string {
 		addresses = append(addresses, server.Addr())
 	}
 	return addresses
-}
-
-// flush deletes all keys, and returns how many there were on all servers together.
-func flush(tb testing.TB, servers []*redistest.Server) (keys int) {
-	tb.Helper()
-	for _, server := range servers {
-		found, err := server.Keys()
-		require.NoError(tb, err)
-		require.NoError(tb, server.Clear())
-		keys += len(found)
-	}
-	return keys
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -33,8 +32,6 @@ type task struct {
 	Name  string
 	Names int // followed by a number below this
 	Setup Setup
-	Reads float64
-	Hold  time.Duration
 }
 
 // run is the times of a measurement: the first line of the parent, in JSON.
@@ -56,13 +53,11 @@ type report struct {
 	Turns        [][]turn `json:"-"` // by goroutine, in order
 	Commands     uint64   // sent within the window
 	UnlockErrors int
-	UnlockError  string            // the first
-	Counters     map[string]uint64 // their growth within the window
+	UnlockError  string // the first
 }
 
 // turn is one goroutine's wait and hold.
 type turn struct {
-	Read     bool
 	Asked    Instant
 	Acquired Instant // 0 if the measurement ended first
 	Released Instant // when the release began or, if nothing was acquired, when the wait ended
@@ -109,13 +104,6 @@ func (w *worker) work(open Opener) {
 	w.say(message{Report: r})
 }
 
-func (w *worker) counters() map[string]uint64 {
-	if c, ok := w.mutex.(interface{ Counters() map[string]uint64 }); ok {
-		return c.Counters()
-	}
-	return nil
-}
-
 // contend measures.
 func (w *worker) contend(times *run) *report {
 	w.sent.window(times.Begin, times.End)
@@ -136,13 +124,6 @@ func (w *worker) contend(times *run) *report {
 			})
 		})
 	}
-	sleepUntil(times.Begin)
-	before := w.counters()
-	sleepUntil(times.End)
-	r.Counters = w.counters()
-	for name, n := range before {
-		r.Counters[name] -= n
-	}
 	all.Wait()
 	r.Commands = uint64(w.sent.inWindow.Load())
 	return r
@@ -160,12 +141,8 @@ func (w *worker) name(goroutine int) string {
 // process; an unlock that fails is noted.
 func (w *worker) takeTurns(ctx context.Context, name string, note func(error)) (turns []turn) {
 	for ctx.Err() == nil {
-		t := turn{Read: rand.Float64() < w.task.Reads, Asked: now()}
-		lock := w.mutex.Lock
-		if t.Read {
-			lock = w.mutex.(ReadLocker).RLock
-		}
-		held, err := lock(ctx, name)
+		t := turn{Asked: now()}
+		held, err := w.mutex.Lock(ctx, name)
 		if err != nil {
 			if ctx.Err() == nil {
 				require.NoError(w.self, err, "lock")
@@ -174,9 +151,6 @@ func (w *worker) takeTurns(ctx context.Context, name string, note func(error)) (
 			return append(turns, t)
 		}
 		t.Acquired = now()
-		if w.task.Hold > 0 {
-			time.Sleep(w.task.Hold)
-		}
 		t.Released = now()
 		turns = append(turns, t)
 		if err := release(ctx, held); err != nil {
