@@ -1,7 +1,7 @@
-// Package history is what all have in common who play histories of locks: those of the design, of
-// the library in virtual time, and of processes on real servers. How a plan is drawn and how it is
-// played is theirs. What was held ([Hold]) is judged here ([Judge]), told ([Timeline]) and made
-// smaller while it still fails ([Shrink]).
+// Package history is what all have in common who play histories of locks: of the library in virtual
+// time, and of processes on real servers. How a plan is drawn and how it is played is theirs. What
+// was held ([Hold]) is judged here ([Judge]), told ([Timeline]) and made smaller while it still
+// fails ([Without]).
 //
 // Checkers of others judge the same: porcupine, a Go library ([Check]), and Jepsen's Knossos and
 // Elle ([WriteEDN]). For them a history is a list of calls and returns, each with its time. A hold

@@ -17,13 +17,3 @@ func TestShrinkingKeepsWhatIsNeeded(t *testing.T) {
 		assert.ElementsMatch(t, needed, rest)
 	}
 }
-
-// A step may make another one possible again.
-func TestShrinkingGoesOnUntilNoStepHelps(t *testing.T) {
-	type plan struct{ x, y int }
-	left := history.Shrink(plan{9, 9}, func(p plan) bool { return p.x >= p.y && p.y >= 2 },
-		func(p plan, try func(plan) bool) { try(plan{p.x - 1, p.y}) },
-		func(p plan, try func(plan) bool) { try(plan{p.x, p.y - 1}) },
-	)
-	assert.Equal(t, plan{2, 2}, left)
-}

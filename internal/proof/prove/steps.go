@@ -27,19 +27,17 @@ const fuzzed = "140x FuzzGuard=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x
 
 // sizes says how much each step looks at.
 type sizes struct {
-	models, driver, changes, chaos, doors, fuzz, seeded string
+	models, driver, chaos, doors, fuzz, seeded string
 
 	soak []string // the environment of full sizes
 }
 
 var (
 	ci = sizes{
-		models: "REDQUORUM_SEARCH=1", driver: "2000",
-		changes: "REDQUORUM_PROVE=1", chaos: "2m", doors: "20s", fuzz: fuzzed, seeded: twelve,
+		models: "REDQUORUM_SEARCH=1", driver: "2000", chaos: "2m", doors: "20s", fuzz: fuzzed, seeded: twelve,
 	}
 	full = sizes{
-		models: "REDQUORUM_SOAK=1", driver: "100000", changes: "REDQUORUM_HISTORIES=500000",
-		chaos: "90m", doors: "30m", fuzz: "10m", seeded: ".",
+		models: "REDQUORUM_SOAK=1", driver: "100000", chaos: "90m", doors: "30m", fuzz: "10m", seeded: ".",
 		soak: []string{"REDQUORUM_SOAK=1"},
 	}
 )
@@ -57,7 +55,6 @@ func stepsOf(soak bool) []step {
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},
 		{name: "driver", command: goTest("./internal/proof/driver"), env: []string{histories + size.driver, "REDQUORUM_PROVE=1"}, row: plays},
-		{name: "members", command: goTest("-run", "SmallHistoriesWithChanges", "./redlock/internal/simulation"), env: []string{size.changes}, row: plays},
 		{name: "turns", command: goTest("-run", turns, "./redlock"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "simulations", command: goTest("-run", "Simulated|HandOver", "./redlock", "./redlock/internal/simulation"), env: append(size.soak, "REDQUORUM_PROVE=1"), row: plays},
 		{name: "chaos", command: goTest("-run", "TestChaos$", "./internal/proof/servers/chaos"), env: []string{"REDQUORUM_CHAOS=" + size.chaos}, row: waits},

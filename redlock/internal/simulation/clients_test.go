@@ -43,7 +43,7 @@ func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *
 	}
 	if p.list = rng.Perm(len(s.Servers)); s.kind.changes {
 		var opts []redlock.Option
-		p.list, opts = s.drawList(fmt.Sprint("process ", id), rng)
+		p.list, opts = s.drawList(rng)
 		p.opts = append(p.opts, opts...)
 	}
 	return p
@@ -245,23 +245,22 @@ type calling func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error)
 
 // waits makes a call that waits for names, and returns the lock and its tenure, or nil if it gave
 // up.
-func (c *client) waits(about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
+func (c *client) waits(names []string, call calling) (*redlock.Lock, *history.Hold) {
 	ctx, cancel := c.patience()
 	defer cancel()
-	return c.calls(ctx, about, names, c.sim().judge.waits(c.who, names), call)
+	return c.calls(ctx, c.sim().judge.waits(c.who, names), call)
 }
 
-// tries makes a call that may be refused.
-func (c *client) tries(about string, names []string, call calling) (*redlock.Lock, *history.Hold) {
+// tries makes a call that may be refused. It has the parameters of waits.
+func (c *client) tries(_ []string, call calling) (*redlock.Lock, *history.Hold) {
 	ctx, cancel := c.patience()
 	defer cancel()
-	return c.calls(ctx, about, names, nil, call)
+	return c.calls(ctx, nil, call)
 }
 
 // calls makes a call, which waits unless w is nil.
-func (c *client) calls(ctx context.Context, about string, names []string, w *wait, call calling) (*redlock.Lock, *history.Hold) {
+func (c *client) calls(ctx context.Context, w *wait, call calling) (*redlock.Lock, *history.Hold) {
 	s, l, since := c.sim(), c.process.current(), c.sim().Clock.Now()
-	s.note(c.who, "%s %v", about, names)
 	lock, err := call(ctx, l)
 	if w != nil {
 		s.judge.leaves(w)

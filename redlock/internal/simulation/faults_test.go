@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -24,46 +23,38 @@ type faults struct {
 
 // fault is one thing that breaks, and heals again.
 type fault struct {
-	id     int // in the whole plan
 	ill    *ill
 	target int // a node, or a process
-	at     time.Duration
-	lasts  time.Duration
 	much   int // how much of it, from 1
 }
 
 // ill is a kind of fault.
 type ill struct {
 	name      string
-	in        func(faults) bool                  // where it occurs; nil: only in kinds that name it
-	ofProcess bool                               // the others are of nodes
-	ofOne     bool                               // all of a history are of the same node
-	begin     func(s *simulation, f *fault) bool // reports whether it broke something that was whole
-	end       func(s *simulation, f *fault)      // heals it; nil if it heals by itself
+	in        func(faults) bool // where it occurs; nil: only in kinds that name it
+	ofProcess bool              // the others are of nodes
+	ofOne     bool              // all of a history are of the same node
+	begin     func(s *simulation, f *fault)
+	end       func(s *simulation, f *fault) // heals it; nil if it heals by itself
 }
 
-// Losses count when a message is lost.
-func later(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) bool {
-	return func(s *simulation, f *fault) bool { act(s.Servers[f.target], f.much); return false }
+// of is something that happens to a node.
+func of(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) {
+	return func(s *simulation, f *fault) { act(s.Servers[f.target], f.much) }
 }
 
-func broken(act func(n *fakeredis.Node, much int)) func(*simulation, *fault) bool {
-	return func(s *simulation, f *fault) bool { act(s.Servers[f.target], f.much); return !s.dead[f.target] }
-}
-
-func healed(act func(n *fakeredis.Node)) func(*simulation, *fault) {
-	return func(s *simulation, f *fault) { act(s.Servers[f.target]) }
+// simply is of, without a measure.
+func simply(act func(n *fakeredis.Node)) func(*simulation, *fault) {
+	return of(func(n *fakeredis.Node, _ int) { act(n) })
 }
 
 // forgets is a way to lose the keys, where a node may.
-func forgets(act func(s *simulation, f *fault)) func(*simulation, *fault) bool {
-	return func(s *simulation, f *fault) bool {
-		if s.dead[f.target] || !s.mayForget(f.target) {
-			return false
+func forgets(act func(s *simulation, f *fault)) func(*simulation, *fault) {
+	return func(s *simulation, f *fault) {
+		if !s.dead[f.target] && s.mayForget(f.target) {
+			s.born[f.target] = s.Clock.Now()
+			act(s, f)
 		}
-		s.born[f.target] = s.Clock.Now()
-		act(s, f)
-		return true
 	}
 }
 
@@ -82,89 +73,80 @@ var (
 var ills = []ill{
 	{
 		name: "slow", in: always, end: func(s *simulation, f *fault) { s.slowDown(f.target, s.latency) },
-		begin: func(s *simulation, f *fault) bool {
+		begin: func(s *simulation, f *fault) {
 			s.slowDown(f.target, time.Duration(f.much)*time.Millisecond+s.latency)
-			return true
 		},
 	},
 	{
-		name: "loses requests", in: ifLosses, begin: later(func(n *fakeredis.Node, much int) { n.LoseRequests(1 + much%2) }),
-		end: healed(func(n *fakeredis.Node) { n.LoseRequests(0) }),
+		name: "loses requests", in: ifLosses, begin: of(func(n *fakeredis.Node, much int) { n.LoseRequests(1 + much%2) }),
+		end: simply(func(n *fakeredis.Node) { n.LoseRequests(0) }),
 	},
 	{
-		name: "loses replies", in: ifLosses, begin: later(func(n *fakeredis.Node, much int) { n.LoseReplies(1 + much%2) }),
-		end: healed(func(n *fakeredis.Node) { n.LoseReplies(0) }),
+		name: "loses replies", in: ifLosses, begin: of(func(n *fakeredis.Node, much int) { n.LoseReplies(1 + much%2) }),
+		end: simply(func(n *fakeredis.Node) { n.LoseReplies(0) }),
 	},
 	{
-		name: "cuts after a command", in: ifLosses, begin: later(func(n *fakeredis.Node, much int) { n.CutAfterWrite(1 + much%5) }),
-		end: healed(func(n *fakeredis.Node) { n.CutAfterWrite(0) }),
+		name: "cuts after a command", in: ifLosses, begin: of(func(n *fakeredis.Node, much int) { n.CutAfterWrite(1 + much%5) }),
+		end: simply(func(n *fakeredis.Node) { n.CutAfterWrite(0) }),
 	},
-	{name: "cuts a reply", in: ifLosses, begin: later((*fakeredis.Node).CutReply)},
-	{name: "drops its connections", in: ifLosses, begin: broken(func(n *fakeredis.Node, _ int) { n.Disconnect() })},
+	{name: "cuts a reply", in: ifLosses, begin: of((*fakeredis.Node).CutReply)},
+	{name: "drops its connections", in: ifLosses, begin: simply((*fakeredis.Node).Disconnect)},
 	{
-		name: "mute", in: ifOutages, begin: broken(func(n *fakeredis.Node, _ int) { n.Mute(true) }),
-		end: healed(func(n *fakeredis.Node) { n.Mute(false) }),
+		name: "mute", in: ifOutages, begin: simply(func(n *fakeredis.Node) { n.Mute(true) }),
+		end: simply(func(n *fakeredis.Node) { n.Mute(false) }),
 	},
 	{
-		name: "without replies", in: ifOutages, begin: broken(func(n *fakeredis.Node, _ int) { n.MuteReplies(true) }),
-		end: healed(func(n *fakeredis.Node) { n.MuteReplies(false) }),
+		name: "without replies", in: ifOutages, begin: simply(func(n *fakeredis.Node) { n.MuteReplies(true) }),
+		end: simply(func(n *fakeredis.Node) { n.MuteReplies(false) }),
 	},
-	{name: "stopped", in: ifOutages, begin: broken(func(n *fakeredis.Node, _ int) { n.Stop() }), end: healed((*fakeredis.Node).Continue)},
+	{name: "stopped", in: ifOutages, begin: simply((*fakeredis.Node).Stop), end: simply((*fakeredis.Node).Continue)},
 	{name: "killed", in: ifOutages, begin: kills, end: comesBack},
 	{
 		name: "restarts empty", in: ifRestarts,
 		begin: forgets(func(s *simulation, f *fault) { s.down(f.target).Restart(false) }),
 	},
 	{ // a durable one never does: a disk that was rolled back looks just like one that was kept
-		name: "restarts from a snapshot", in: ifRestarts, begin: later(func(n *fakeredis.Node, _ int) { n.Save() }),
-		end: func(s *simulation, f *fault) {
-			if !s.keeping[f.target] && forgets(func(s *simulation, f *fault) { s.down(f.target).RestartFromSnapshot() })(s, f) {
-				s.injected.Add(1)
+		name: "restarts from a snapshot", in: ifRestarts, begin: simply((*fakeredis.Node).Save),
+		end: forgets(func(s *simulation, f *fault) {
+			if !s.keeping[f.target] {
+				s.down(f.target).RestartFromSnapshot()
 			}
-		},
+		}),
 	},
 	{name: "is flushed", in: ifRestarts, begin: forgets(func(s *simulation, f *fault) { s.Servers[f.target].FlushAll() })},
 	{
 		name: "refuses commands", in: ifRefusals,
-		begin: broken(func(n *fakeredis.Node, much int) {
+		begin: of(func(n *fakeredis.Node, much int) {
 			n.RefuseWith("NOPERM this user has no permissions", refusable[much%len(refusable)]...)
 		}),
 		end: func(s *simulation, f *fault) { s.Servers[f.target].RefuseWith("", refusable[f.much%len(refusable)]...) },
 	},
-	{name: "replaces its Locker", in: ifClosings, ofProcess: true, begin: replaces},
-	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: healed(func(n *fakeredis.Node) { n.SetClock(0, 1) })},
+	{name: "replaces its Locker", in: ifClosings, ofProcess: true, begin: func(s *simulation, f *fault) { s.processes[f.target].replace() }},
+	{name: "wrong clock", ofOne: true, begin: hasWrongClock, end: simply(func(n *fakeredis.Node) { n.SetClock(0, 1) })},
 	{name: "wrong counter", ofOne: true, begin: hasWrongCounter},
 	{name: "all restart empty", begin: allRestartEmpty},
 	{name: "becomes durable", begin: forgets(becomesDurable)},
 	{name: "follows another", begin: forgets(followsAnother)},
-	{name: "follows another durably", begin: followsAnotherDurably},
-	{name: "is saved", begin: later(func(n *fakeredis.Node, _ int) { n.Save() })},
-	{name: "follows its replica", begin: followsItsReplica},
+	{name: "follows another durably", begin: forgets(followsAnotherDurably)},
+	{name: "is saved", begin: simply((*fakeredis.Node).Save)},
+	{name: "follows its replica", begin: forgets(followsItsReplica)},
 	{name: "is replaced", begin: forgets(isReplaced)},
 	{name: "is switched", begin: forgets(func(s *simulation, f *fault) { s.Servers[f.target].SwitchServer(s.uptime()) })},
 	{
 		name: "out of reach", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.set(0) }),
-		begin: func(s *simulation, f *fault) bool {
-			ofRoute(func(s *simulation, r *route) { r.set(s.minority(s.rng)) })(s, f)
-			return true
-		},
+		begin: ofRoute(func(s *simulation, r *route) { r.set(s.minority(s.rng)) }),
 	},
 	{
 		name: "stands still", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.hold(false) }),
-		begin: func(s *simulation, f *fault) bool {
-			ofRoute(func(_ *simulation, r *route) { r.hold(true) })(s, f)
-			return true
-		},
+		begin: ofRoute(func(_ *simulation, r *route) { r.hold(true) }),
 	},
 }
 
-func kills(s *simulation, f *fault) bool {
-	if s.dead[f.target] {
-		return false
+func kills(s *simulation, f *fault) {
+	if !s.dead[f.target] {
+		s.Servers[f.target].Kill()
+		s.dead[f.target] = true
 	}
-	s.Servers[f.target].Kill()
-	s.dead[f.target] = true
-	return true
 }
 
 // comesBack restarts a killed node with its data.
@@ -188,43 +170,18 @@ func (s *simulation) maySpare(i int) bool {
 	return young < (s.fewest()+1)/2
 }
 
-func replaces(s *simulation, f *fault) bool {
-	p := s.processOf(f)
-	if p != nil {
-		p.replace()
-	}
-	return p != nil
-}
-
-// processOf returns the process that a fault concerns; nil if it does not take part.
-func (s *simulation) processOf(f *fault) *process {
-	for _, p := range s.processes {
-		if p.id == f.target {
-			return p
-		}
-	}
-	return nil
-}
-
 // ofRoute does something to the network of the process that a fault concerns.
 func ofRoute(act func(s *simulation, r *route)) func(*simulation, *fault) {
-	return func(s *simulation, f *fault) {
-		if p := s.processOf(f); p != nil {
-			act(s, p.route)
-		}
-	}
+	return func(s *simulation, f *fault) { act(s, s.processes[f.target].route) }
 }
 
 // hasWrongClock sets a clock ahead or back, by less than the life of a counter.
-func hasWrongClock(s *simulation, f *fault) bool {
-	by := time.Duration(f.much-10) * 50 * time.Second
-	s.Servers[f.target].SetClock(by, 1)
-	return by != 0
+func hasWrongClock(s *simulation, f *fault) {
+	s.Servers[f.target].SetClock(time.Duration(f.much-10)*50*time.Second, 1)
 }
 
-func hasWrongCounter(s *simulation, f *fault) bool {
+func hasWrongCounter(s *simulation, f *fault) {
 	s.spoil(f.target, rand.New(rand.NewPCG(s.seed, uint64(f.much))))
-	return true
 }
 
 // illsOf returns what may break: what is natural, unless the nodes are still, and what is named.
@@ -238,23 +195,12 @@ func illsOf(still bool, f faults, named []string) (all []*ill) {
 	return all
 }
 
-// who names what a fault breaks.
-func (f *fault) who() string {
-	if f.ill.ofProcess {
-		return fmt.Sprint("process ", f.target)
-	}
-	return fmt.Sprint("node ", f.target)
-}
-
 // begin lets a fault begin.
 func (s *simulation) begin(f *fault) {
 	if !f.ill.ofProcess {
 		s.whole[f.target].Store(-1)
 	}
-	s.note(f.who(), "%s (fault %d)", f.ill.name, f.id)
-	if f.ill.begin(s, f) {
-		s.injected.Add(1)
-	}
+	f.ill.begin(s, f)
 }
 
 // end lets a fault end.
@@ -262,7 +208,6 @@ func (s *simulation) end(f *fault) {
 	if f.ill.end != nil {
 		f.ill.end(s, f)
 	}
-	s.note(f.who(), "no longer %s (fault %d)", f.ill.name, f.id)
 	if !f.ill.ofProcess {
 		s.whole[f.target].Store(int64(s.Clock.Now()))
 	}
@@ -434,7 +379,7 @@ func fences(c *client) {
 		s.pause(era - time.Duration(s.Clock.Now())%era)
 		return
 	}
-	lock, t := c.waits("Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	lock, t := c.waits([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return l.Lock(ctx, name, redlock.WithFencing())
 	})
 	if lock == nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,8 +37,6 @@ type judge struct {
 	forced  forced
 	wrong   []string
 	cases   []*history.Case // after the sentence
-
-	note func(who, format string, args ...any) // for the timeline
 }
 
 // turns are what a judge demands of the order in which clients get a lock.
@@ -95,7 +92,7 @@ const (
 
 func newJudge(s *simulation, bound time.Duration) *judge {
 	return &judge{
-		clock: s.Clock, bound: bound, note: s.note, records: make(map[string]*record), byValue: make(map[string]*history.Hold),
+		clock: s.Clock, bound: bound, records: make(map[string]*record), byValue: make(map[string]*history.Hold),
 		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string), readers: make(map[string][]clock.Instant)},
 	}
 }
@@ -226,7 +223,6 @@ func (j *judge) held(t *history.Hold) *history.Hold {
 	defer j.mu.Unlock()
 	t.From, t.To = j.clock.Now(), history.Held
 	j.had, j.byValue[t.Value] = append(j.had, t), t
-	j.note(t.Who, "has %s, token %d", strings.Join(t.Names, ", "), t.Token)
 	for _, name := range t.Names {
 		r := j.recordLocked(name)
 		if len(r.waiting) > 0 {
@@ -262,7 +258,6 @@ func (j *judge) over(t *history.Hold, at clock.Instant) {
 		return
 	}
 	t.To = at
-	j.note(t.Who, "had %s until %v", strings.Join(t.Names, ", "), time.Duration(at))
 	for _, name := range t.Names {
 		r := j.recordLocked(name)
 		if r.holders--; r.holders == 0 {
@@ -276,7 +271,6 @@ func (j *judge) released(t *history.Hold, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t.Returned, t.Confirmed = j.clock.Now(), err == nil
-	j.note(t.Who, "released %s: %v", strings.Join(t.Names, ", "), err)
 }
 
 // keeps records until when nobody may acquire the names of a lock, however its tenure ends; 0 ends
@@ -295,7 +289,6 @@ func (s *simulation) watchForced(i int, server *fakeredis.Node) {
 	var at clock.Instant // of changes
 	server.OnChange(func(change fakeredis.Change) {
 		s.judge.replaces(change)
-		s.noteChange(i, change)
 		s.followsVersions(i, change)
 		if s.kind.forgetful != nil {
 			s.judge.touches(i, change)

@@ -92,7 +92,7 @@ func (s *simulation) fewest() int {
 // drawList returns the list of a process and its options: the first members, all masters, a part of
 // either, or some that belong elsewhere. Who may form a new cluster has one in the list that
 // remembers this one. (Somebody whose masters all are new is not told that there is an older one.)
-func (s *simulation) drawList(who string, rng *rand.Rand) (list []int, opts []redlock.Option) {
+func (s *simulation) drawList(rng *rand.Rand) (list []int, opts []redlock.Option) {
 	list = rng.Perm(s.candidates())
 	named := s.kind.forgetful != nil && rng.IntN(2) == 0
 	if named {
@@ -120,7 +120,6 @@ func (s *simulation) drawList(who string, rng *rand.Rand) (list []int, opts []re
 	if undialed {
 		opts = append(opts, redlock.WithoutDiscovery())
 	}
-	s.note(who, "lists %v, names its cluster %v, without discovery %v", list, named, undialed)
 	return list, opts
 }
 
@@ -157,22 +156,13 @@ func operates(s *simulation, rng *rand.Rand) {
 		ctx, cancel := context.WithTimeout(s.base, upTo(rng, 6*s.maxTTL))
 		switch rng.IntN(4) {
 		case 0:
-			time.AfterFunc(upTo(rng, s.maxTTL), func() {
-				s.note(who, "is killed")
-				p.route.set(^uint64(0))
-			})
+			time.AfterFunc(upTo(rng, s.maxTTL), func() { p.route.set(^uint64(0)) }) // it is killed
 		case 1:
-			time.AfterFunc(upTo(rng, s.maxTTL), func() {
-				s.note(who, "stands still")
-				p.route.hold(true)
-			})
-			time.AfterFunc(s.maxTTL+upTo(rng, 3*s.maxTTL), func() {
-				s.note(who, "goes on")
-				p.route.hold(false)
-			})
+			time.AfterFunc(upTo(rng, s.maxTTL), func() { p.route.hold(true) })
+			time.AfterFunc(s.maxTTL+upTo(rng, 3*s.maxTTL), func() { p.route.hold(false) })
 		}
 		rivals := s.rivalsIn(p.list)
-		err := s.change(ctx, who, admin.Of(p.current()).Cluster(), rng)
+		err := s.change(ctx, admin.Of(p.current()).Cluster(), rng)
 		s.judgeChange(ctx, who, rivals || s.rivalsIn(p.list), err)
 		cancel()
 		_ = p.current().Close() // masters may be away
@@ -189,7 +179,7 @@ func staysOn(c *client) {
 }
 
 // change makes a random change.
-func (s *simulation) change(ctx context.Context, who string, c *admin.Cluster, rng *rand.Rand) error {
+func (s *simulation) change(ctx context.Context, c *admin.Cluster, rng *rand.Rand) error {
 	m, err := c.Members(ctx)
 	if err != nil {
 		return err
@@ -203,23 +193,17 @@ func (s *simulation) change(ctx context.Context, who string, c *admin.Cluster, r
 	adds, removes := !slices.Contains(there, in), len(there) > s.fewest()
 	switch what := rng.IntN(8); {
 	case what == 0:
-		d := s.maxTTL >> rng.IntN(2)
-		s.note(who, "max-ttl %v", d)
-		return c.SetMaxTTL(ctx, d)
-	case what == 1:
-		s.note(who, "add node %d, of another cluster", len(s.Servers)-1)
+		return c.SetMaxTTL(ctx, s.maxTTL>>rng.IntN(2))
+	case what == 1: // of another cluster
 		return c.Add(ctx, s.spelled(rng, len(s.Servers)-1))
 	case what <= 3 && adds:
-		s.note(who, "replace node %d by node %d", there[out], in)
 		if err := c.Add(ctx, s.spelled(rng, in)); err != nil {
 			return err
 		}
 		return c.Remove(ctx, m.Members[out].ID)
 	case adds && (!removes || what <= 5):
-		s.note(who, "add node %d", in)
 		return c.Add(ctx, s.spelled(rng, in))
 	case removes:
-		s.note(who, "remove node %d", there[out])
 		return c.Remove(ctx, m.Members[out].ID)
 	default:
 		return nil
@@ -229,7 +213,6 @@ func (s *simulation) change(ctx context.Context, who string, c *admin.Cluster, r
 // judgeChange fails if a change ended without a reason. Rivals says that the list may mean another
 // cluster.
 func (s *simulation) judgeChange(ctx context.Context, who string, rivals bool, err error) {
-	s.note(who, "ends: %v", err)
 	switch {
 	case err == nil, ctx.Err() != nil && errors.Is(err, ctx.Err()), errors.Is(err, redlock.ErrOtherCluster):
 	case errors.Is(err, redlock.ErrNoQuorum), errors.Is(err, redlock.ErrNotMember): // too few answer; another one has removed it
@@ -248,9 +231,6 @@ func (s *simulation) followsVersions(i int, c fakeredis.Change) {
 	before, after := versionIn(c.Old), versionIn(c.New)
 	if after != 0 && after < before && strings.HasPrefix(c.Old, "active") {
 		s.judge.fail("node %d went back from version %d to %d", i, before, after)
-	}
-	if after != before {
-		s.note(fmt.Sprint("node ", i), "was told version %d", after)
 	}
 }
 
@@ -389,12 +369,12 @@ func (s *simulation) goesOnWithChanges() {
 	c := admin.Of(p.current()).Cluster()
 	if onlyRemovedRemember && list != "" {
 		if err := admin.Of(p.current()).Init(ctx, true); err != nil {
-			s.report("after everything is over, no new cluster could be made: %v", err)
+			s.T.Errorf("after everything is over, no new cluster could be made: %v", err)
 			return
 		}
 	}
 	if err := c.SetMaxTTL(ctx, s.maxTTL); err != nil {
-		s.report("after everything is over, a change ended with %v", err)
+		s.T.Errorf("after everything is over, a change ended with %v", err)
 		return
 	}
 	var m admin.Membership
@@ -406,17 +386,17 @@ func (s *simulation) goesOnWithChanges() {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if ctx.Err() != nil {
-		s.report("after everything is over, not all members vote: %+v %v", m, err)
+		s.T.Errorf("after everything is over, not all members vote: %+v %v", m, err)
 		return
 	}
 	if lock, err := p.current().TryLock(ctx, "after all"); err != nil {
-		s.report("after everything is over: %v", err)
+		s.T.Errorf("after everything is over: %v", err)
 	} else if err := lock.Unlock(ctx); err != nil {
-		s.report("after everything is over: %v", err)
+		s.T.Errorf("after everything is over: %v", err)
 	}
 	for _, member := range m.Members {
 		if member.Version != m.Version {
-			s.report("after everything is over, a member does not know version %d: %+v", m.Version, member)
+			s.T.Errorf("after everything is over, a member does not know version %d: %+v", m.Version, member)
 		}
 	}
 }

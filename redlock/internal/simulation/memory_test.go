@@ -197,12 +197,11 @@ func (s *simulation) away() {
 }
 
 // allRestartEmpty is a power failure.
-func allRestartEmpty(s *simulation, _ *fault) bool {
+func allRestartEmpty(s *simulation, _ *fault) {
 	for i, server := range s.Servers {
 		server.Restart(false)
 		s.dead[i], s.born[i] = false, s.Clock.Now()
 	}
-	return true
 }
 
 // becomesDurable is a restart at which the operator switches persistence on. Nothing was written to
@@ -228,24 +227,24 @@ func followsAnother(s *simulation, f *fault) {
 
 // followsAnotherDurably is followsAnother with a restart after it. The server is as durable as
 // before, and only the data tells that it was a replica.
-func followsAnotherDurably(s *simulation, f *fault) bool {
-	if !s.keeping[f.target] || !forgets(followsAnother)(s, f) {
-		return false
+func followsAnotherDurably(s *simulation, f *fault) {
+	if s.keeping[f.target] {
+		followsAnother(s, f)
+		s.down(f.target).Restart(true)
 	}
-	s.down(f.target).Restart(true)
-	return true
 }
 
 // followsItsReplica is a failover to a replica that lagged behind, and back. No connection survives
 // it: a surviving one would see only data that looks like the node's own memory.
-func followsItsReplica(s *simulation, f *fault) bool {
-	return !s.keeping[f.target] && forgets(func(s *simulation, f *fault) {
-		server := s.Servers[f.target]
-		server.ReplicateFromSnapshot()
-		s.pause(upTo(s.rng, 50*time.Millisecond))
-		server.Disconnect() // until it is a master again, no client stays connected
-		server.Promote()
-	})(s, f)
+func followsItsReplica(s *simulation, f *fault) {
+	server := s.Servers[f.target]
+	if s.keeping[f.target] {
+		return
+	}
+	server.ReplicateFromSnapshot()
+	s.pause(upTo(s.rng, 50*time.Millisecond))
+	server.Disconnect() // until it is a master again, no client stays connected
+	server.Promote()
 }
 
 // isReplaced puts another server behind the endpoint, which has been up for an hour or has just

@@ -44,9 +44,6 @@ type simulation struct {
 	judge     *judge
 	offers    offers
 
-	small    *small       // what is recorded about a small history; nil otherwise
-	injected atomic.Int64 // faults that broke something
-
 	base   context.Context    //nolint:containedctx // ends every wait of a simulation that hangs
 	ending chan struct{}      // closed when nothing new is to be begun
 	cancel context.CancelFunc // of base
@@ -76,7 +73,7 @@ func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
 		return []uint64{seed}
 	}
 	if virtual.Raced {
-		t.Skip("takes too long under the race detector, which gets small histories, and those of the driver")
+		t.Skip("takes too long under the race detector, which gets the histories of the driver")
 	}
 	for i := range virtual.SizeOf(small, full) {
 		seed := rand.Uint64()
@@ -172,18 +169,9 @@ func (s *simulation) goesOn() bool {
 	}
 }
 
-// start makes processes of which a client takes part, each with Lockers of the same options.
+// start makes processes, each with Lockers of the same options.
 func (s *simulation) start(n int, opts func(rng *rand.Rand) []redlock.Option) {
 	for i := range n {
-		clients := 0
-		for task := range s.tasks {
-			if s.takesPart(clientActor(i, task)) {
-				clients++
-			}
-		}
-		if clients == 0 {
-			continue
-		}
 		rng := rand.New(rand.NewPCG(s.seed, uint64(1<<42+i)))
 		p := s.newProcess(i, rng, opts(rng))
 		p.start()
@@ -202,10 +190,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	var running sync.WaitGroup
 	for _, p := range s.processes {
 		for task := range s.tasks {
-			if !s.takesPart(clientActor(p.id, task)) {
-				continue
-			}
-			c := &client{p, fmt.Sprint("client ", clientActor(p.id, task)), rand.New(rand.NewPCG(s.seed, uint64(p.id*100+task+1)))}
+			c := &client{p, fmt.Sprintf("client %d.%d", p.id, task), rand.New(rand.NewPCG(s.seed, uint64(p.id*100+task+1)))}
 			running.Go(func() { work(c) })
 		}
 	}
@@ -237,11 +222,7 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	}
 	tenures, wrong := s.judge.sentence()
 	if len(wrong) > 0 {
-		s.report("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.Servers), s.about, s.faults, strings.Join(wrong, "\n"))
-	}
-	if s.small != nil {
-		s.small.tenures = tenures
-		return
+		s.T.Errorf("seed %d, %d nodes, %s%+v:\n%s", s.seed, len(s.Servers), s.about, s.faults, strings.Join(wrong, "\n"))
 	}
 	all := s.total()
 	s.T.Logf("%+v: %d tenures, %d handed over, %d woken, %d polls, %d split, %d second rounds; free for %v at most, %v allowed",
@@ -249,15 +230,6 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	if tenures == 0 {
 		s.T.Error("nobody ever had a lock")
 	}
-}
-
-// report reports what was wrong.
-func (s *simulation) report(format string, args ...any) {
-	if s.small != nil {
-		s.small.wrong = append(s.small.wrong, fmt.Sprintf(format, args...))
-		return
-	}
-	s.T.Errorf(format, args...)
 }
 
 // total sums up what all processes did.
@@ -283,7 +255,7 @@ func (s *simulation) leavesNothing(after time.Duration) {
 	for i, server := range s.Servers {
 		for _, key := range server.Keys() {
 			if !outlives(key) {
-				s.report("seed %d: node %d still has %q", s.seed, i, key)
+				s.T.Errorf("seed %d: node %d still has %q", s.seed, i, key)
 			}
 		}
 	}

@@ -33,14 +33,14 @@ func (c *client) work(uses []use) {
 
 // lock waits for a name.
 func (c *client) lock(name string) (*redlock.Lock, *history.Hold) {
-	return c.waits("Lock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	return c.waits([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return l.Lock(ctx, name, c.opts()...)
 	})
 }
 
 // tryLock does not wait for it.
 func (c *client) tryLock(name string) (*redlock.Lock, *history.Hold) {
-	return c.tries("TryLock", []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	return c.tries([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return l.TryLock(ctx, name, c.opts()...)
 	})
 }
@@ -50,7 +50,7 @@ func tries(c *client) { c.hold(c.tryLock(c.name())) }
 
 func lockSets(c *client) {
 	names := c.some()
-	c.hold(c.waits("LockAll", names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	c.hold(c.waits(names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return l.LockAll(ctx, names, c.opts()...)
 	}))
 }
@@ -59,7 +59,7 @@ func lockSets(c *client) {
 // free does not mean that a call for any is late.
 func locksAny(c *client) {
 	names := c.some()
-	c.hold(c.tries("LockAny", names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	c.hold(c.tries(names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		if c.rng.IntN(3) == 0 {
 			return l.TryLockAny(ctx, names, c.opts()...)
 		}
@@ -72,7 +72,6 @@ func does(c *client) {
 	defer cancel()
 	s, l, since := c.sim(), c.process.current(), c.sim().Clock.Now()
 	run, name := false, c.name()
-	s.note(c.who, "Do %s", name)
 	err := l.Do(ctx, name, func(ctx context.Context, lock *redlock.Lock) error {
 		run = true
 		t := s.judge.got(c.who, since, lock)
@@ -90,11 +89,11 @@ func does(c *client) {
 
 // reads reads a name, and waits for it half of the time.
 func reads(c *client) {
-	name, about, call, read := c.name(), "TryRLock", c.tries, (*redlock.Locker).TryRLock
+	name, call, read := c.name(), c.tries, (*redlock.Locker).TryRLock
 	if c.rng.IntN(2) == 0 {
-		about, call, read = "RLock", c.waits, (*redlock.Locker).RLock
+		call, read = c.waits, (*redlock.Locker).RLock
 	}
-	lock, t := call(about, []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	lock, t := call([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return read(l, ctx, name, c.readOpts()...)
 	})
 	if lock != nil && c.rng.IntN(4) == 0 {
@@ -184,7 +183,7 @@ func adopts(c *client) {
 		return
 	}
 	s.judge.keeps(lent, 0) // its minimum hold does not travel, whatever becomes of the adoption
-	lock, t := c.tries("Adopt", lent.Names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	lock, t := c.tries(lent.Names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return l.Adopt(ctx, lent.Names[0], lent.Value, c.opts()...)
 	})
 	if lock != nil {
@@ -205,9 +204,6 @@ func extends(c *client) {
 		pause := upTo(c.rng, time.Second)
 		if c.rng.IntN(2) == 0 {
 			pause = 5 * time.Second // renewal alone deals with the outcome
-			if c.sim().small != nil {
-				pause = smallMaxTTL / 2
-			}
 		}
 		if c.keep(lock, pause) {
 			c.judgeLoss(lock)
@@ -224,7 +220,7 @@ const blink = time.Second
 // within the length of a blink after it.
 func (c *client) judgeLoss(lock *redlock.Lock) {
 	s := c.sim()
-	if !s.kind.renewed || s.small != nil || !errors.Is(lock.Err(), redlock.ErrLost) { // a small history is no longer than a blink
+	if !s.kind.renewed || !errors.Is(lock.Err(), redlock.ErrLost) {
 		return
 	}
 	for i := range s.Servers {
@@ -305,8 +301,7 @@ func (c *client) permit(name string, permits int, wait bool) (*redlock.Lock, *hi
 	if wait {
 		call, acquire = c.waits, (*redlock.Semaphore).Acquire
 	}
-	about := fmt.Sprintf("a permit of %d of", permits)
-	lock, t := call(about, []string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
+	lock, t := call([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		s, err := l.Semaphore(name, permits)
 		if err != nil {
 			return nil, err
