@@ -28,10 +28,11 @@ func (lock *Lock) settle(ctx context.Context, r *round.Round) (told *round.Round
 // its fence is of no use. Then settleFence waits for the grants that are still to come, until the
 // node timeout.
 func (lock *Lock) settleFence(ctx context.Context, r *round.Round) (told *round.Round, reason, ended error) {
+	var room [usualNodes]int64
 	var more chan struct{}
 	var ahead quorum.NodeSet // the nodes that were at the first raise's token, or past it
 	for raises := 0; ; {
-		fences, granted, need, all := r.Fences(more)
+		fences, granted, need, all := r.Fences(room[:], more)
 		token, at, below := quorum.NextToken(fences, granted, ahead, need, raises, all)
 		if !below.Empty() {
 			raises++
@@ -66,6 +67,9 @@ func (lock *Lock) settleFence(ctx context.Context, r *round.Round) (told *round.
 		}
 	}
 }
+
+// usualNodes are as many as nearly all clusters have: for more, a fenced lock costs more memory.
+const usualNodes = 9
 
 // raise is the second round: it brings the nodes below a token to it. S22 (docs/safety.md) requires
 // it soon after the first.

@@ -226,7 +226,7 @@ func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(
 
 // newGrant returns a round that may win the lock.
 func (lock *Lock) newGrant(how *round.Spec) *round.Round {
-	how.Meaning, how.Fences = wire.Grant, lock.fenced
+	how.Meaning, how.Wall = wire.Grant, lock.fencing().Wall
 	if how.Rule == nil {
 		how.Rule = quorum.DecideAcquire
 	}

@@ -99,9 +99,10 @@ func (reader) settle(ctx context.Context, lock *Lock, r *round.Round) (told *rou
 // is far ahead of their clocks, is made again only with another token: more grants can make it
 // smaller, or bring a node that is there already.
 func (lock *Lock) settleReadFence(ctx context.Context, r *round.Round) (told *round.Round, reason, ended error) {
+	var room [usualNodes]int64
 	var more chan struct{}
 	for tried := int64(0); ; {
-		fences, granted, need, all := r.Fences(more)
+		fences, granted, need, all := r.Fences(room[:], more)
 		token, at, below := quorum.DecideReadToken(fences, granted, need)
 		if token != 0 && below.Empty() {
 			lock.fence = token

@@ -2,7 +2,6 @@ package round
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -165,14 +164,14 @@ func (s *standing) tells(node int, v quorum.Verdict) bool {
 
 // Fences returns the fences of the nodes that granted and whose votes count, how many make a
 // quorum, and whether all nodes have voted. If they have not, more, if not nil, is signalled at the
-// next vote.
-func (r *Round) Fences(more chan struct{}) (fences []int64, granted quorum.NodeSet, need int, all bool) {
+// next vote. The fences are in the memory of room, if they fit.
+func (r *Round) Fences(room []int64, more chan struct{}) (fences []int64, granted quorum.NodeSet, need int, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rare.more = more
 	view := r.rounds.Members.View()
 	granted = r.votes.Granted.And(view.Voting)
-	return slices.Clone(r.rare.fences), granted, view.Need(), r.votes.In() == quorum.All(r.size())
+	return append(room[:0], r.rare.fences...), granted, view.Need(), r.votes.In() == quorum.All(r.size())
 }
 
 func (r *Round) tellMoreLocked() {

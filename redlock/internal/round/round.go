@@ -65,6 +65,7 @@ type rare struct {
 
 	errs    []error        // a node's error, by its index; nil while none failed
 	fences  []int64        // a granting node's fence, by its index; nil without fencing
+	wall    int64          // the clock that the nodes were given
 	also    chan struct{}  // closed with the verdict, for all waiters but the first; nil without
 	decided *standing      // when the votes decided that it was not won; nil until then
 	cut     *standing      // when ctx ended the last wait; nil if it did not
@@ -109,8 +110,8 @@ type Spec struct {
 	// called on a goroutine of the node.
 	Replies func(node int, reply any)
 
-	Fences bool  // keep the fences of the nodes that grant
-	Fence  int64 // of the nodes in Granted, with Fences
+	Wall  int64 // of [wire.Fencing]: keep the fences of the nodes that grant; 0 without fencing
+	Fence int64 // of the nodes in Granted
 
 	Any    bool           // each node gives any of several; won when a quorum gave the same one
 	One    int            // which of several the round is about; 0 if there is no choice
@@ -140,10 +141,11 @@ func (rs *Rounds) New(s *Spec) *Round {
 		r.votes.Failed = quorum.All(r.size()).Minus(s.Only)
 	}
 	choice := s.newChoice(r.size())
-	if s.Other != nil || s.Replies != nil || s.Fences || choice != nil || !s.Before.Empty() || s.Until != 0 {
+	if s.Other != nil || s.Replies != nil || s.Wall != 0 || choice != nil || !s.Before.Empty() || s.Until != 0 {
 		r.rare = &rare{override: s.Other, onReply: s.Replies, before: s.Before, until: s.Until, choice: choice}
 	}
-	if s.Fences {
+	if s.Wall != 0 {
+		r.rare.wall = s.Wall
 		r.rare.fences = make([]int64, r.size())
 		for i := range s.Granted.Nodes() {
 			r.rare.fences[i] = s.Fence
@@ -267,7 +269,7 @@ func (r *Round) Complete(node int, reply any, err error) {
 	}
 	r.votes.Add(node, v)
 	if v == quorum.Granted && r.rare != nil && r.rare.fences != nil {
-		r.rare.fences[node] = wire.Fence(reply)
+		r.rare.fences[node] = wire.Fence(reply, r.rare.wall)
 	}
 	if err != nil {
 		r.failLocked(node, err)

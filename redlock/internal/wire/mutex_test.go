@@ -52,12 +52,12 @@ func (w *mutexPair) ask(r pipeline.Request) any {
 }
 
 // token compares what a script and the model granted.
-func (w *mutexPair) token(what string, names []string, reply any, number int64, granted bool) {
+func (w *mutexPair) token(what string, names []string, fencing Fencing, reply any, number int64, granted bool) {
 	w.verdict(what, Grant, reply, granted)
 	if !granted {
 		return
 	}
-	got := Fence(reply)
+	got := Fence(reply, fencing.Wall)
 	if number-w.model.Now > spec.Limit && got >= number && got-number < 1_000_000 {
 		for _, name := range names { // it started again, by the server's clock
 			w.model.Entry(name).Fence = got
@@ -71,7 +71,7 @@ func (w *mutexPair) acquire(*rapid.T) {
 	names, value, fencing := w.names(), w.value(), w.fencing()
 	reply := w.ask(Acquire(&Claim{}, names, value, pairTTL, fencing))
 	number, granted := w.model.Acquire(names, value, fencing.Wall)
-	w.token("acquire", names, reply, number, granted)
+	w.token("acquire", names, fencing, reply, number, granted)
 }
 
 func (w *mutexPair) wait(*rapid.T) {
@@ -79,7 +79,7 @@ func (w *mutexPair) wait(*rapid.T) {
 	wait := Wait{Keys: names, Value: value, TTL: pairTTL, Grace: pairGrace, Process: pairProcess(value), Fencing: fencing}
 	reply := w.ask(wait.Request())
 	number, granted := w.model.Coordinator(names[0], value, fencing.Wall)
-	w.token("wait", names, reply, number, granted)
+	w.token("wait", names, fencing, reply, number, granted)
 	if got := ReadWait(reply); !granted {
 		w.same("taken", []any{got.Taken, got.Left > 0, got.Holder}, []any{0, true, HolderOurs})
 	}
@@ -157,7 +157,7 @@ func (w *mutexPair) adopt(*rapid.T) {
 	names, old, value, fencing := []string{w.name()}, w.value(), w.value(), w.fencing()
 	reply := w.ask(Adopt(names[0], old, value, pairTTL, fencing))
 	number, granted := w.model.Adopt(names, old, value, fencing.Wall)
-	w.token("adopt", names, reply, number, granted)
+	w.token("adopt", names, fencing, reply, number, granted)
 }
 
 // takeAny takes one of several names: the one that it has, else the first that is free. Or it takes
@@ -186,7 +186,7 @@ func (w *mutexPair) takeAny(*rapid.T) {
 			number, granted = w.model.Acquire(taken, value, fencing.Wall)
 		}
 	}
-	w.token("take any", taken, reply, number, granted)
+	w.token("take any", taken, fencing, reply, number, granted)
 	if !granted {
 		at = 0
 	}

@@ -61,7 +61,7 @@ func (w *permitPair) answer(what string, slot, other int, reply any, want spec.S
 	}
 	w.same(what, []any{slot, other, Grant.Vote(reply)}, []any{want.Slot, want.Other, vote})
 	if want.Slot != 0 {
-		w.same("fenced", Fence(reply) != 0, fencing.Life != 0)
+		w.same("fenced", Fence(reply, 0) != 0, fencing.Life != 0)
 	}
 }
 

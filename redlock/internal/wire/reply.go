@@ -86,8 +86,13 @@ func yes(answer any) quorum.Vote {
 	return quorum.Refused
 }
 
-// Fence returns the fence in an answer that [Grant] reads as a grant.
-func Fence(reply any) int64 {
+// Fence returns the fence in an answer that [Grant] reads as a grant. Wall is the clock that the
+// request had ([Fencing.Wall]). In the common case the fence is that, and the answer says so by a
+// constant, which takes no memory.
+func Fence(reply any, wall int64) int64 {
+	if reply == isWall {
+		return wall
+	}
 	if answers, ok := reply.([]any); ok {
 		reply = answers[1]
 	}
@@ -103,6 +108,12 @@ func isSetReply(reply any) bool { return reply == nil || reply == "OK" }
 // fencing, and isFencedVote with it.
 func isVote(reply any) bool       { return reply == int64(0) || reply == int64(1) }
 func isFencedVote(reply any) bool { return reply == int64(0) || isFence(reply) }
+
+// isWall is the answer of acquire.lua for one key if the fence is the caller's clock, and isOneVote
+// reports whether a reply is one that it can give then.
+const isWall = "OK"
+
+func isOneVote(reply any) bool { return reply == isWall || isFencedVote(reply) }
 
 // isFence reports whether a reply is a number that fence.lua can return.
 func isFence(reply any) bool {

@@ -63,6 +63,9 @@ func Acquire(claim *Claim, keys []string, value string, ttl time.Duration, fenci
 		return r
 	}
 	r := pipeline.Request{Script: acquireScript, Key: onlyKey(keys), Accept: fencing.isVote(), Prove: true}
+	if len(keys) == 1 {
+		r.Accept = isOneVote
+	}
 	switch {
 	case fencing.Life == 0:
 		r.Words = pipeline.On(keys, value, ttl.Milliseconds())

@@ -78,10 +78,10 @@ func (w *sharedPair) ttl() time.Duration {
 }
 
 // token compares what a script and the model granted.
-func (w *sharedPair) token(what string, reply any, fence int64, granted bool) {
+func (w *sharedPair) token(what string, f Fencing, reply any, fence int64, granted bool) {
 	w.verdict(what, Grant, reply, granted)
 	if granted {
-		w.same(what, Fence(reply), fence)
+		w.same(what, Fence(reply, f.Wall), fence)
 	}
 }
 
@@ -89,7 +89,7 @@ func (w *sharedPair) acquireRead(*rapid.T) {
 	value, ttl, turn, f := w.reader(), w.ttl(), w.flip("turn"), w.fencing()
 	reply := w.ask(AcquireShared(sharedKey, value, ttl, turn, pairProcess(value), f))
 	fence, granted := w.model.AcquireRead(value, ttl.Milliseconds(), f.Wall, turn)
-	w.token("read", reply, fence, granted)
+	w.token("read", f, reply, fence, granted)
 }
 
 // waits returns the wait of a reader or a writer.
@@ -101,7 +101,7 @@ func (w *sharedPair) waits(value string, ttl time.Duration) *Wait {
 
 // waited compares what a wait gave. If that is nothing, the caller learns whom a writer met.
 func (w *sharedPair) waited(what string, reply any, fence int64, granted bool, met string) {
-	w.token(what, reply, fence, granted)
+	w.token(what, Fencing{}, reply, fence, granted)
 	if got := ReadWait(reply); !granted {
 		holder := HolderOurs
 		if met == w.model.Marker {
@@ -175,7 +175,7 @@ func (w *sharedPair) acquireWrite(*rapid.T) {
 	value, ttl, f := w.writer(), w.ttl(), w.fencing()
 	reply := w.ask(Acquire(&Claim{}, []string{sharedKey}, value, ttl, f))
 	fence, granted := w.model.AcquireWrite(value, ttl.Milliseconds(), f.Wall)
-	w.token("write", reply, fence, granted)
+	w.token("write", f, reply, fence, granted)
 }
 
 func (w *sharedPair) announce(*rapid.T) {
@@ -185,7 +185,7 @@ func (w *sharedPair) announce(*rapid.T) {
 	if granted {
 		w.do("ZREM", waitKey+sharedKey, place(value)) // as wait.lua does
 	}
-	w.token("announce", reply, fence, granted)
+	w.token("announce", f, reply, fence, granted)
 }
 
 // intend is an announcement alone, which may come at any time.

@@ -108,7 +108,7 @@ func isWaitReply(reply any, keys int, fencing Fencing) bool {
 func ReadWait(reply any) WaitReply {
 	answers := reply.([]any)
 	if answers[0] == int64(1) {
-		return WaitReply{Granted: true, Fence: Fence(reply)}
+		return WaitReply{Granted: true, Fence: Fence(reply, 0)}
 	}
 	r := WaitReply{
 		Taken: int(answers[1].(int64)) - 1,

@@ -6,8 +6,9 @@
 -- ARGV[2]  time to live in milliseconds
 -- ARGV[3]  with fencing: the caller's wall clock in microseconds
 -- ARGV[4]  with fencing: how long the counters live, in milliseconds
--- Returns 0 when one is taken. When all were free and the caller now holds them: the fence as text,
--- or 1 without fencing. If it fails, it leaves no key behind.
+-- Returns 0 when one is taken. When all were free and the caller now holds them: 1 without fencing;
+-- with it the fence as text, or OK if that is the caller's clock. If it fails, it leaves no key
+-- behind.
 for _, key in ipairs(KEYS) do
   if not mine and redis.call('EXISTS', key) == 1 then
     return 0

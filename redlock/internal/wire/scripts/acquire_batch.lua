@@ -17,7 +17,7 @@ for i = 1, #KEYS do
   elseif set.err then
     votes[i] = set
   elseif stepFence(key, ts, lifeMillis, now) then
-    votes[i] = ts
+    votes[i] = set
   else
     votes[i] = try(raiseFence, { key }, ts, lifeMillis)
     if type(votes[i]) == 'table' then
