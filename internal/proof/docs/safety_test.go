@@ -121,7 +121,7 @@ func wayOf(path, folder string) string {
 	case strings.HasPrefix(folder, "internal/proof/search"), folder == "redlock/internal/members/search":
 		return ways[0]
 	case strings.HasPrefix(folder, "internal/proof/history"), folder == "internal/proof/servers/chaos",
-		folder == "redlock/internal/simulation":
+		folder == "redlock/internal/simulation", folder == "internal/proof/driver":
 		return ways[1]
 	case strings.HasPrefix(folder, "internal/proof/servers/"), folder == "internal/proof/interop",
 		startsServers(path), startsServers(filepath.Join(filepath.Dir(path), "harness_test.go")):

@@ -215,29 +215,12 @@ func (c *client) patience() (ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// readOpts returns options that readers accept, and opts those of all others.
-func (c *client) readOpts() (opts []redlock.LockOption) {
+// opts returns options of a lock.
+func (c *client) opts() (opts []redlock.LockOption) {
 	if c.sim().fenced && c.rng.IntN(4) > 0 {
 		opts = append(opts, redlock.WithFencing())
 	}
 	return opts
-}
-
-func (c *client) opts() []redlock.LockOption {
-	opts := c.readOpts()
-	if d := c.sim().minHold(c.rng); d > 0 {
-		opts = append(opts, redlock.WithMinHold(d))
-	}
-	return opts
-}
-
-// minHold returns the minimum hold of a lock, 0 for none: usually short, so that a name has many
-// holders.
-func (s *simulation) minHold(rng *rand.Rand) time.Duration {
-	if !s.kind.minHolds || rng.IntN(4) == 0 {
-		return 0
-	}
-	return upTo(rng, []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, s.maxTTL}[rng.IntN(3)])
 }
 
 // calling acquires a lock.

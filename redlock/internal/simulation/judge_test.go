@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // judge records who held and who waited for which lock, and reports what was wrong: besides what is
@@ -34,7 +32,6 @@ type judge struct {
 	longest time.Duration // time that a lock was free in calm times while a client waited
 	most    int           // the most that a waiter was overtaken
 	slow    time.Duration // the longest wait
-	forced  forced
 	wrong   []string
 	cases   []*history.Case // after the sentence
 }
@@ -64,16 +61,6 @@ type wait struct {
 // forSet reports whether the wait is for several names.
 func (w *wait) forSet() bool { return len(w.names) > 1 }
 
-// forced is what ForceUnlock took from whom, by the value of the lock. When the call returned says
-// little: a node that is stopped runs the script when it goes on, and may take the key from a lock
-// that did not exist before.
-type forced struct {
-	at   map[string]clock.Instant // when a node first did
-	past map[string]string        // the value that a value replaced: adoptions and what undoes them
-
-	readers map[string][]clock.Instant // when a node took a name from its readers
-}
-
 // touch is a command that replaced or deleted the key of a client that seemed to hold the lock.
 type touch struct {
 	at     clock.Instant
@@ -93,7 +80,6 @@ const (
 func newJudge(s *simulation, bound time.Duration) *judge {
 	return &judge{
 		clock: s.Clock, bound: bound, records: make(map[string]*record), byValue: make(map[string]*history.Hold),
-		forced: forced{at: make(map[string]clock.Instant), past: make(map[string]string), readers: make(map[string][]clock.Instant)},
 	}
 }
 
@@ -201,21 +187,8 @@ func (j *judge) watch(name string, holds bool) {
 // got records that a client holds a lock from now on, acquired by a call that began at since.
 func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *history.Hold {
 	return j.held(&history.Hold{
-		Who: who, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(),
-		Since: since, Kept: takenUntil(lock),
+		Who: who, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(), Since: since,
 	})
-}
-
-// takenUntil returns until when the name of a lock is taken because of its minimum hold, or 0. No
-// program needs to know, so the lock does not tell: this reads what it has.
-func takenUntil(lock *redlock.Lock) clock.Instant {
-	fields := reflect.ValueOf(lock).Elem()
-	hold := fields.FieldByName("minHold").Uint()
-	if hold == 0 {
-		return 0
-	}
-	acquired := clock.Instant(fields.FieldByName("acquired").Int())
-	return acquired.Add(time.Duration(hold) * time.Millisecond)
 }
 
 func (j *judge) held(t *history.Hold) *history.Hold {
@@ -273,80 +246,14 @@ func (j *judge) released(t *history.Hold, err error) {
 	t.Returned, t.Confirmed = j.clock.Now(), err == nil
 }
 
-// keeps records until when nobody may acquire the names of a lock, however its tenure ends; 0 ends
-// that.
-func (j *judge) keeps(t *history.Hold, until clock.Instant) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	t.Kept = until
-}
-
-// watchForced has the judge look at what ForceUnlock does on a node.
-func (s *simulation) watchForced(i int, server *fakeredis.Node) {
-	digest := wire.Force("", 0).Script.Digest()
-	var mu sync.Mutex // guards changes
-	var changes []fakeredis.Change
-	var at clock.Instant // of changes
+// watchKeys has the judge look at what becomes of the keys of a node.
+func (s *simulation) watchKeys(i int, server *fakeredis.Node) {
 	server.OnChange(func(change fakeredis.Change) {
-		s.judge.replaces(change)
 		s.followsVersions(i, change)
 		if s.kind.forgetful != nil {
 			s.judge.touches(i, change)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if now := s.Clock.Now(); now != at {
-			changes, at = changes[:0], now
-		}
-		changes = append(changes, change)
 	})
-	server.OnCommand(func(command fakeredis.Command) {
-		if command.Args[0] != "EVALSHA" || command.Args[1] != digest {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		name, written := command.Args[3], false
-		for _, change := range changes { // its own, or of the same instant
-			if at == command.At && change.Key == name {
-				s.judge.forces(change.Old, at)
-				written = written || change.Old != wire.Marker
-			}
-		}
-		if !written { // from readers to readers, the key does not change
-			s.judge.forcesReaders(name, command.At)
-		}
-	})
-}
-
-// replaces notes that a key has another value.
-func (j *judge) replaces(change fakeredis.Change) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if change.New != "" {
-		j.forced.past[change.New] = change.Old
-	}
-}
-
-// forces notes that a key was taken from the lock of a value. That of the lock which it was being
-// adopted from is gone with it.
-func (j *judge) forces(value string, at clock.Instant) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for value != "" {
-		if _, known := j.forced.at[value]; known {
-			return
-		}
-		j.forced.at[value] = at
-		value = j.forced.past[value]
-	}
-}
-
-// forcesReaders notes that a name was taken from its readers, if it had any.
-func (j *judge) forcesReaders(name string, at clock.Instant) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.forced.readers[name] = append(j.forced.readers[name], at)
 }
 
 // touches records that a command replaced or deleted a key.
@@ -368,7 +275,6 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 		if t.To == history.Held {
 			j.wrongLocked("%q: %s still has it", t.Names, t.Who)
 		}
-		j.voidLocked(t)
 		tenures += len(t.Names)
 	}
 	for name, r := range j.records {
@@ -389,20 +295,6 @@ func (j *judge) sentence() (tenures int, wrong []string) {
 		}
 	}
 	return tenures, j.wrong
-}
-
-// voidLocked ends the tenure of a lock that somebody forced.
-func (j *judge) voidLocked(t *history.Hold) {
-	for _, name := range t.Names {
-		for _, at := range j.forced.readers[name] {
-			if t.Shared && t.Since <= at {
-				t.Force(at)
-			}
-		}
-	}
-	if at, ok := j.forced.at[t.Value]; ok {
-		t.Force(at)
-	}
 }
 
 // tenures returns how often a lock was held.

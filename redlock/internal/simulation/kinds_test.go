@@ -37,7 +37,6 @@ type using struct {
 	still    bool          // no faults other than those of the kind itself
 	numbers  bool          // clients use different numbers of permits for a semaphore
 	changes  bool          // members of the cluster are added and removed
-	minHolds bool          // locks have minimum holds
 	patience time.Duration // of clients, for ever if below 0; 0: any
 
 	*forgetful // nil: masters lose their memory in no other way than by faults
@@ -60,7 +59,7 @@ var usings = []using{
 		ttl: 10 * time.Second, hold: 15 * time.Second, length: time.Minute,
 	},
 	{kind: "tokens", uses: []use{fences}, still: true, breaker: tokens, ills: []string{"wrong clock", "wrong counter", "slow"}, length: 4 * era, nodes: []int{3, 3, 4, 5}, patience: eraActive},
-	{kind: "acl", uses: []use{locks, extends, extends, lockSets, lends, adopts}, setUp: denies, renewed: true, still: true},
+	{kind: "acl", uses: []use{locks, extends, extends, lockSets}, setUp: denies, renewed: true, still: true},
 	{
 		kind: "sets", uses: []use{locks, locks, locks, locks, lockSets}, still: true,
 		turns: turns{bound: 60, wait: 5 * time.Second},
@@ -78,14 +77,6 @@ var usings = []using{
 		turns: turns{wait: 2 * time.Second},
 	},
 	{
-		kind: "minhold", uses: []use{locks, locks, tries, lockSets, does, extends, unlocksAll}, minHolds: true,
-		beside: faults{losses: true, outages: true, restarts: true, refusals: true, closings: true}, length: 8 * time.Second, hold: 400 * time.Millisecond,
-	},
-	{
-		kind: "minhold-foreign", uses: everyUse, people: []person{spins, eagerForeigner}, minHolds: true,
-		beside: faults{losses: true, outages: true, closings: true}, length: 8 * time.Second,
-	},
-	{
 		kind: "bursts", uses: []use{bursts, bursts, locks, tries, extends}, setUp: manyNames,
 		beside: faults{losses: true, outages: true, refusals: true, closings: true},
 	},
@@ -100,14 +91,6 @@ var usings = []using{
 	{
 		kind: "readers", uses: []use{reads, reads, reads, reads, locks}, still: true, renewed: true,
 		turns: turns{wait: 5 * time.Second},
-	},
-	{
-		kind: "readers-foreign", uses: []use{reads, reads, reads, locks, lockSets, inspects}, people: []person{spins, eagerForeigner},
-		beside: faults{losses: true, outages: true, closings: true},
-	},
-	{
-		kind: "mixed-foreign", uses: everyUse, people: []person{spins, eagerForeigner},
-		beside: faults{losses: true, outages: true, closings: true},
 	},
 }
 
@@ -136,7 +119,7 @@ var manifold = []using{
 	},
 	using{kind: "members-still", uses: []use{staysOn, staysOn, locks}, still: true, renewed: true, length: 15 * time.Second}.withChanges(5 * time.Second),
 	using{
-		kind: "members-faults", seeds: [2]int{4, 20_000}, uses: append(everyUse[:len(everyUse):len(everyUse)], acquiresPermits, extendsPermits), draws: anyFaults, length: 15 * time.Second,
+		kind: "members-faults", seeds: [2]int{4, 20_000}, uses: []use{locks, locks, tries, lockSets, does, extends, reads, reads, acquiresPermits, extendsPermits}, draws: anyFaults, length: 15 * time.Second,
 	}.withChanges(5 * time.Second),
 }
 
@@ -288,7 +271,7 @@ func (s *simulation) prepare(u *using, nodes, names int) {
 	}
 	s.judge.turns, s.judge.order = u.turns, slices.Contains(u.ills, "wrong clock")
 	for i, server := range s.Servers {
-		s.watchForced(i, server)
+		s.watchKeys(i, server)
 	}
 }
 
@@ -315,11 +298,10 @@ func (u *using) options(s *simulation, rng *rand.Rand) []redlock.Option {
 }
 
 // clocks makes the clocks of the nodes a little too fast or slow where members change or nodes
-// forget, by less than the 1 % that are allowed, and those of a minority wrong. The judge of
-// minimum holds wants clocks that do not drift, and tokens stand on clocks that are near each other
-// if counters are lost.
+// forget, by less than the 1 % that are allowed, and those of a minority wrong. Tokens stand on
+// clocks that are near each other if counters are lost.
 func (s *simulation) clocks() {
-	if s.kind.minHolds || s.kind.forgetful == nil && !s.kind.changes {
+	if s.kind.forgetful == nil && !s.kind.changes {
 		return
 	}
 	wrong := s.minority(s.rng)

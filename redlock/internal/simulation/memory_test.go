@@ -252,7 +252,7 @@ func followsItsReplica(s *simulation, f *fault) {
 func isReplaced(s *simulation, f *fault) {
 	i, old := f.target, s.Servers[f.target]
 	server := s.newNode(fakeredis.WithUptime(s.uptime()))
-	s.watchForced(i, server)
+	s.watchKeys(i, server)
 	s.keeping[i] = s.rng.Float64() < s.kind.forgetful.durable
 	if s.keeping[i] {
 		virtual.SetDurable(server)

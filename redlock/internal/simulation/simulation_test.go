@@ -42,7 +42,6 @@ type simulation struct {
 	tasks     int           // of a process
 	hold      func(rng *rand.Rand) time.Duration
 	judge     *judge
-	offers    offers
 
 	base   context.Context    //nolint:containedctx // ends every wait of a simulation that hangs
 	ending chan struct{}      // closed when nothing new is to be begun

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -18,8 +17,6 @@ import (
 type use func(c *client)
 
 var lockUses = []use{tries, lockSets, does, locks, locks, locks, locks, locks, locks, locks}
-
-var everyUse = []use{locks, locks, tries, lockSets, locksAny, does, lends, lends, adopts, extends, reads, reads, forces, unlocksAll, inspects}
 
 // work performs one random use after another until the simulation ends.
 func (c *client) work(uses []use) {
@@ -55,18 +52,6 @@ func lockSets(c *client) {
 	}))
 }
 
-// locksAny locks any of two or three names, and waits for it most of the time. That one name is
-// free does not mean that a call for any is late.
-func locksAny(c *client) {
-	names := c.some()
-	c.hold(c.tries(names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-		if c.rng.IntN(3) == 0 {
-			return l.TryLockAny(ctx, names, c.opts()...)
-		}
-		return l.LockAny(ctx, names, c.opts()...)
-	}))
-}
-
 func does(c *client) {
 	ctx, cancel := c.patience()
 	defer cancel()
@@ -94,7 +79,7 @@ func reads(c *client) {
 		call, read = c.waits, (*redlock.Locker).RLock
 	}
 	lock, t := call([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-		return read(l, ctx, name, c.readOpts()...)
+		return read(l, ctx, name, c.opts()...)
 	})
 	if lock != nil && c.rng.IntN(4) == 0 {
 		c.overWhenDone(lock, t)
@@ -137,58 +122,6 @@ func bursts(c *client) {
 func manyNames(s *simulation) {
 	for i := range 12 {
 		s.names = append(s.names, fmt.Sprint("burst", i))
-	}
-}
-
-// offers are locks that clients hold, and that others may adopt.
-type offers struct {
-	mu  sync.Mutex // guards all
-	all []*history.Hold
-}
-
-func (o *offers) add(t *history.Hold) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = append(o.all, t)
-	if len(o.all) > 4 { // the oldest has ended
-		o.all = o.all[1:]
-	}
-}
-
-func (o *offers) pick(c *client) *history.Hold {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.all) == 0 {
-		return nil
-	}
-	return o.all[c.rng.IntN(len(o.all))]
-}
-
-// lends holds a lock that others may adopt in the meantime.
-func lends(c *client) {
-	lock, t := c.tryLock(c.name())
-	if lock == nil {
-		return
-	}
-	c.sim().offers.add(t)
-	c.keep(lock, upTo(c.rng, 200*time.Millisecond))
-	c.unlock(lock, t)
-}
-
-// adopts takes over a lock that another client lends. If that succeeds, the lender's tenure ends
-// with the start of the call; otherwise it continues.
-func adopts(c *client) {
-	s, lent := c.sim(), c.sim().offers.pick(c)
-	if lent == nil {
-		return
-	}
-	s.judge.keeps(lent, 0) // its minimum hold does not travel, whatever becomes of the adoption
-	lock, t := c.tries(lent.Names, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-		return l.Adopt(ctx, lent.Names[0], lent.Value, c.opts()...)
-	})
-	if lock != nil {
-		s.judge.over(lent, max(t.Since, lent.From))
-		c.hold(lock, t)
 	}
 }
 
@@ -267,29 +200,6 @@ func (c *client) closes() {
 			}
 		}
 	}
-}
-
-// forces deletes a lock, whoever has it.
-func forces(c *client) {
-	name := c.name()
-	if c.rng.IntN(10) == 0 {
-		_ = admin.Of(c.process.current()).ForceUnlock(c.sim().base, name) //nolint:errcheck // there may be no quorum
-	}
-}
-
-// unlocksAll releases all locks of a process. Done tells their holders at once, so the judge needs
-// no exception.
-func unlocksAll(c *client) {
-	if c.rng.IntN(10) == 0 {
-		_ = c.process.current().UnlockAll(c.sim().base) //nolint:errcheck // there may be no quorum
-	}
-}
-
-// inspects inspects a name.
-func inspects(c *client) {
-	ctx, cancel := context.WithTimeout(c.sim().base, time.Second)
-	defer cancel()
-	_, _ = admin.Of(c.process.current()).Inspect(ctx, c.name()) //nolint:errcheck // there may be no quorum
 }
 
 // permitsOf returns how many permits a semaphore has.
