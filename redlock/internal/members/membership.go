@@ -439,7 +439,9 @@ func (st *state) client() *core.Client {
 // clientLocked is client where mu is held. It asks the nodes for their states, which takes a mutex
 // of each: theirs are never held while ours is awaited.
 func (st *state) clientLocked() *core.Client {
-	c := &core.Client{Named: st.cluster, Nodes: make([]core.Node, len(st.members)), Lives: maps.Clone(st.lives)}
+	c := &core.Client{
+		Named: st.cluster, Nodes: make([]core.Node, len(st.members)), Lives: maps.Clone(st.lives), Longest: st.longestLocked(),
+	}
 	for i := range st.members {
 		n := &st.members[i]
 		c.Nodes[i] = core.Node{

@@ -124,10 +124,10 @@ func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (wa
 		for _, p := range s.Behind {
 			waits = fmt.Sprintf("member %s (%s) does not know the change yet%s", p.ID, p.Endpoint, rc.whyDown(p))
 		}
-		rc.tellAll(ctx, s.Roster)
+		rc.run(ctx, core.ToTell(s.Roster))
 		return waits, 0, len(s.Behind) == 0, nil
 	case core.TellBefore:
-		rc.tellAll(ctx, s.Roster)
+		rc.run(ctx, core.ToTell(s.Roster))
 		p, _ := s.Awaited(own)
 		return fmt.Sprintf("member %s (%s) must know the last change first; only it can be removed now%s", p.ID, p.Endpoint, rc.whyDown(p)), 0, false, nil
 	case core.LookAgain:
@@ -136,9 +136,7 @@ func (rc *Reconciler) advance(ctx context.Context, s *Standing, o Operation) (wa
 		return "locks that may have begun before the last change", s.Next, false, nil
 	case core.ChooseAfter:
 	}
-	chosen, err := rc.choose(ctx, s.Roster, propose, s.Reports)
-	if err == nil && chosen != nil {
-		rc.tellAll(ctx, chosen)
+	if chosen := rc.run(ctx, core.ToChoose(s.Roster, propose, s.Reports)); chosen != nil {
 		o.Chosen(s.Roster, chosen)
 	}
 	return "", 0, false, nil // look again
@@ -245,7 +243,8 @@ func (rc *Reconciler) FormAnyway(ctx context.Context) {
 	}
 	roster := record.NewCluster(rc.ms.maxTTL, rc.endpointsOf(there))
 	var asks []core.Change
-	for _, r := range rc.join(ctx, there, roster) {
+	joined := rc.apply(ctx, rc.ms.client().AskToJoin(there, roster), nil)
+	for _, r := range core.Joined(joined, roster) {
 		asks = append(asks, core.Telling(&r, roster, 0))
 	}
 	told := rc.apply(ctx, asks, nil)

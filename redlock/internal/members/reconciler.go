@@ -295,7 +295,7 @@ func (ms *Membership) heard(i int, text string, now int64) {
 }
 
 // learn finds the newest version that counts: a majority of its members name it. The reports may
-// be some of all (survey calls it with each answer), and may come from the reconciler and an
+// be some of all (ask calls it with each answer), and may come from the reconciler and an
 // operator at once: a version that counted once is right to count by, however old the report, and
 // none is taken back for an older one.
 func (ms *Membership) learn(reports []core.Report) {
@@ -306,7 +306,7 @@ func (ms *Membership) learn(reports []core.Report) {
 }
 
 // believeLocked takes what the reports make of what we believe. Nothing else writes a belief, but
-// FormAnyway, and finish, which has had a version chosen.
+// FormAnyway.
 func (st *state) believeLocked(step func(*core.Client, core.Belief, []core.Report) core.Belief, reports []core.Report) {
 	k := &st.belief
 	b := step(st.clientLocked(), k.Belief, reports)
@@ -331,38 +331,13 @@ func (st *state) adoptLocked(r *record.Roster) {
 	}
 }
 
-// tend does what there is to do for a version. Who rejoins comes first: that takes promises of
-// members as they were when they were asked, and a vote comes of it.
+// tend does what there is to do for a version, and notes for which masters there is nothing: those
+// that were found to be no members. One that was found to be a member is judged anew.
 func (rc *Reconciler) tend(ctx context.Context, roster *record.Roster, reports []core.Report) {
-	todo := rc.todo(roster, reports)
-	for _, w := range todo.Waits {
-		rc.letWait(w.Of, w.Swap)
-	}
-	for _, r := range todo.Rejoins {
-		rc.rejoin(ctx, r)
-	}
-	if len(todo.Changes) > 0 {
-		rc.apply(ctx, todo.Changes, nil)
-	}
-	if todo.Finish != nil {
-		rc.finish(ctx, todo.Finish)
-	}
-	if todo.Ahead && rc.finishes() {
-		rc.finish(ctx, roster)
-	}
-}
-
-// todo returns what there is to do for a version, and notes for which masters there is nothing.
-// One that was found to be no member is judged anew.
-func (rc *Reconciler) todo(roster *record.Roster, reports []core.Report) core.Todo {
 	ms := rc.ms
 	ms.mu.Lock()
-	defer ms.mu.Unlock()
-	care := core.Care{
-		Roster: roster, Counts: core.NamedIn(reports, roster) >= roster.Need(), Mine: ms.belief.Roster == roster, Reports: reports,
-	}
 	c := ms.clientLocked()
-	todo := c.Todo(care)
+	todo := c.Todo(core.CareFor(roster, ms.belief.Roster == roster, reports))
 	for _, r := range todo.Left {
 		n := &ms.members[r.Node]
 		n.nonMember, n.index = r.Text, c.IndexOf(r.Node, roster)
@@ -370,10 +345,11 @@ func (rc *Reconciler) todo(roster *record.Roster, reports []core.Report) core.To
 	for _, r := range todo.Members {
 		ms.members[r.Node].nonMember = ""
 	}
-	if !todo.Ahead { // that change is complete, or nobody knows of it any more
-		ms.belief.newer = 0
+	tasks := todo.Tasks(ms.finishesLocked(todo.Ahead != nil))
+	ms.mu.Unlock()
+	for _, task := range tasks {
+		rc.run(ctx, task)
 	}
-	return todo
 }
 
 // isNonMemberLocked reports whether there is nothing to do for a master, as was found by what it
@@ -385,13 +361,16 @@ func (st *state) isNonMemberLocked(i int, c *core.Client) bool {
 	return n.nonMember == n.text && (n.text == "" || roster == nil || n.index == c.IndexOf(i, roster))
 }
 
-// finishes reports whether a change that is under way was left to its proposer for long enough,
-// and notes when it was first seen. To finish it earlier would be safe, and only take the promises
-// from a proposer that is still there.
-func (rc *Reconciler) finishes() bool {
-	rc.ms.mu.Lock()
-	defer rc.ms.mu.Unlock()
-	k, now := &rc.ms.belief, rc.ms.clock.Now()
+// finishesLocked reports whether a change that is under way was left to its proposer for long
+// enough, and notes when it was first seen: not at all any more, once it is complete, or nobody
+// knows of it. To finish it earlier would be safe, and only take the promises from a proposer that
+// is still there.
+func (st *state) finishesLocked(ahead bool) bool {
+	k, now := &st.belief, st.clock.Now()
+	if !ahead {
+		k.newer = 0
+		return false
+	}
 	if k.newer == 0 {
 		k.newer = now
 	}

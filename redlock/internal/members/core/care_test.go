@@ -32,7 +32,7 @@ var cares = []sentence{
 func (s *scene) needs(words []string) {
 	s.checked = true
 	r := s.named(words[1])
-	care := Care{Roster: r, Counts: NamedIn(s.reports, r) >= r.Need(), Mine: s.belief.Roster == r, Reports: s.reports}
+	care := CareFor(r, s.belief.Roster == r, s.reports)
 	var got []string
 	for i := range s.reports {
 		need, id := s.client.NeedOf(&s.reports[i], care)
@@ -154,11 +154,10 @@ func (s *scene) setBack(words []string) {
 // rejoin compares what a master says that was let rejoin after the others were asked.
 func (s *scene) rejoin(words []string) {
 	s.checked = true
-	roster, seen := s.named(words[2]), slices.Clone(s.reports)
-	b := NewBallot(seen, time.Minute, 0)
-	given := s.client.Promised(roster, b, s.apply(s.client.AskPromises(roster, b, seen), words[3]))
+	roster := s.named(words[2])
+	s.run(Rejoining{s.report(words[1]), words[1], roster, slices.Clone(s.reports)}.task, words[1]+" "+words[3])
 	got := "no"
-	for _, r := range s.apply(s.client.LetRejoin(Rejoining{s.report(words[1]), words[1], roster, seen}, b, given), words[1]) {
+	if r := s.report(words[1]); r.Told() != nil {
 		got = map[bool]string{false: "it votes", true: "it votes, unlearned"}[r.Register.Unlearned]
 		if r.Register.Accepted != nil {
 			got += ", and has accepted " + s.versionName(r.Register.Accepted)

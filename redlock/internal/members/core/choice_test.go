@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
@@ -30,6 +31,8 @@ var choices = []sentence{
 	{regexp.MustCompile(`^(\w) teaches ([\w ]+)$`), (*scene).teach},
 	{regexp.MustCompile(`^(\w) proposes (\w+) to ([\w ]+): (.*)$`), (*scene).propose},
 	{regexp.MustCompile(`^(\w) finishes (\w+), with ([\w ]+): (.*)$`), (*scene).finish},
+	{regexp.MustCompile(`^(\w) changes (\w+) to (\w+), with ([\w ]+): (.*)$`), (*scene).change},
+	{regexp.MustCompile(`^answers take (\d+) s$`), func(s *scene, w []string) { s.late = time.Duration(s.number(w[1])) * time.Second }},
 	{regexp.MustCompile(`^(\w+) is told to: (.*)$`), (*scene).tellAll},
 }
 
@@ -85,6 +88,21 @@ func (s *scene) versionName(r *record.Roster) string {
 	return r.Cluster + strconv.FormatInt(r.Version.Number, 10) + strings.TrimPrefix(r.Version.Name, "v")
 }
 
+// run carries a task out until a version is chosen. All are heard, and these are asked for changes.
+func (s *scene) run(task Task, masters string) (chosen *record.Roster) {
+	var answers []Report
+	var now clock.Instant
+	for task != nil && chosen == nil {
+		step := task(s.client, now, answers)
+		now = now.Add(s.late)
+		if answers = s.apply(step.Asks, masters); step.Look {
+			answers = slices.Clone(s.reports)
+		}
+		chosen, task = step.Chosen, step.Then
+	}
+	return chosen
+}
+
 func (s *scene) begin(words []string) {
 	o := &operator{after: s.named(words[2]), seen: slices.Clone(s.reports)}
 	o.ballot = NewBallot(o.seen, time.Minute, 0)
@@ -138,22 +156,25 @@ func (s *scene) propose(words []string) {
 func (s *scene) finish(words []string) {
 	s.checked = true
 	before := s.named(words[2])
-	told, by := ToldNext(before, s.reports)
+	told, _ := ToldNext(before, s.reports)
 	if told == nil {
 		assert.Equal(s.t, words[4], "nothing")
 		return
 	}
-	seen := slices.Clone(s.reports)
-	b := NewBallot(seen, time.Minute, 0)
-	given := s.client.Promised(before, b, s.apply(s.client.AskPromises(before, b, seen), words[3]))
-	given = append(given, s.client.Unlearned(before, b, seen)...)
-	ch := Choice{Of: before, Ballot: b, Told: told, By: by}
-	value, asks := s.client.Propose(ch, given, nil)
-	outcome := s.versionName(told) + " is chosen"
-	if answers := s.apply(asks, words[3]); value == nil || !s.client.IsChosen(ch, value, answers) {
-		outcome = "too few hold to " + s.versionName(told)
+	outcome := "too few hold to " + s.versionName(told)
+	if s.run(ToFinish(before), words[3]) == told {
+		outcome = s.versionName(told) + " is chosen"
 	}
 	assert.Equal(s.t, words[4], outcome)
+}
+
+func (s *scene) change(words []string) {
+	s.checked = true
+	outcome := "nothing yet"
+	if chosen := s.run(ToChoose(s.named(words[2]), s.named(words[3]), slices.Clone(s.reports)), words[4]); chosen != nil {
+		outcome = s.versionName(chosen) + " is chosen"
+	}
+	assert.Equal(s.t, words[5], outcome)
 }
 
 func (s *scene) tellAll(words []string) {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
@@ -9,9 +10,10 @@ import (
 // Client is what a client knows before it reads what masters say. It is a copy: nothing in it
 // changes while a decision is made.
 type Client struct {
-	Named string // the only cluster by which votes may count; empty for any
-	Nodes []Node // by the index that a [Report] names
-	Lives record.Lives
+	Named   string // the only cluster by which votes may count; empty for any
+	Nodes   []Node // by the index that a [Report] names
+	Lives   record.Lives
+	Longest time.Duration // how long any lock may last, as far as it is known
 }
 
 // Node is what is known of a node besides what its master says now.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
@@ -148,6 +149,22 @@ func TellFirst(joined []Report, inTime bool, roster *record.Roster) (asks []Chan
 		}
 	}
 	return asks, all
+}
+
+// ToForm returns the task of forming a cluster of masters that may (Formable).
+func ToForm(of []Report, roster *record.Roster) Task {
+	return func(c *Client, began clock.Instant, _ []Report) Step {
+		return Step{Asks: c.AskToJoin(of[:1], roster), Then: func(c *Client, _ clock.Instant, answers []Report) Step {
+			first := Joined(answers, roster)
+			if len(first) == 0 {
+				return Step{}
+			}
+			return Step{Asks: c.AskToJoin(of[1:], roster), Then: func(_ *Client, now clock.Instant, answers []Report) Step {
+				asks, _ := TellFirst(append(first, Joined(answers, roster)...), now <= began.Add(Joining(roster.MaxTTL)), roster)
+				return Step{Asks: asks}
+			}}
+		}}
+	}
 }
 
 // leave has a master belong to no cluster. Its register stays, and says nothing without a marker

@@ -29,6 +29,11 @@ type Care struct {
 	Reports []Report
 }
 
+// CareFor returns the care for a version by a look. Mine says if the client counts votes by it.
+func CareFor(roster *record.Roster, mine bool, reports []Report) Care {
+	return Care{Roster: roster, Counts: NamedIn(reports, roster) >= roster.Need(), Mine: mine, Reports: reports}
+}
+
 // Todo is what there is to do for a version. All of it follows from one look, and no master does
 // anything if it says something else by now: so the parts may be done in any order, at once, or
 // not at all, and by several clients.
@@ -37,7 +42,7 @@ type Todo struct {
 	Rejoins []Rejoining    // masters that may vote again, once others promise
 	Changes []Change       // what others are told or shown
 	Finish  *record.Roster // the version before, if the change after it may not be complete
-	Ahead   bool           // a master was told a later version: the change after this one may not be complete
+	Ahead   *record.Roster // this version, if a master was told a later one: the change may not be complete
 	Left    []*Report      // masters for which there is nothing to do, while they say this
 	Members []*Report      // masters that are members, whatever was found before
 }
@@ -74,7 +79,7 @@ func (c *Client) Todo(of Care) (t Todo) {
 		case Finish:
 			t.Finish = r.Told()
 		case Ahead:
-			t.Ahead = true
+			t.Ahead = of.Roster
 		case Leave:
 			t.Left = append(t.Left, r)
 		case Nothing:

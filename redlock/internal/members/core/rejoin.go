@@ -1,8 +1,6 @@
 package core
 
 import (
-	"time"
-
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -44,11 +42,11 @@ func (c *Client) LetWait(r *Report, roster *record.Roster, id string) wire.Swap 
 // was lost: so is what follows it, as for any master that forgot. A client that knows the cluster,
 // by a roster, begins another life of the member; otherwise that is done when somebody does
 // (Lives.Doubt).
-func (c *Client) LetTornWait(r *Report, roster *record.Roster, longest time.Duration) wire.Swap {
+func (c *Client) LetTornWait(r *Report, roster *record.Roster) wire.Swap {
 	if roster != nil && roster.Cluster == r.Place.Cluster && roster.Index(r.Place.Member) >= 0 {
 		return c.LetWait(r, roster, r.Place.Member)
 	}
-	return waits(r.Marker.At(r.Place.Forgotten()), max(r.Marker.MaxTTL, Quarantine(longest).Milliseconds()))
+	return waits(r.Marker.At(r.Place.Forgotten()), max(r.Marker.MaxTTL, Quarantine(c.Longest).Milliseconds()))
 }
 
 // waits returns the change to a marker under a new incarnation, by which its server waits so long.

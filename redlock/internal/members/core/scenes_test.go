@@ -28,7 +28,7 @@ func TestAClientDecidesWhatTheScenesSay(t *testing.T) {
 		for _, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n")[1:] { // the first says how to read them
 			title, script, _ := strings.Cut(block, "\n")
 			t.Run(strings.TrimPrefix(title, "# "), func(t *testing.T) {
-				s := &scene{t: t, versions: map[string]*record.Roster{}, at: map[string]int{}, client: &Client{Lives: record.Lives{}}, operators: map[string]*operator{}}
+				s := &scene{t: t, versions: map[string]*record.Roster{}, at: map[string]int{}, client: &Client{Lives: record.Lives{}, Longest: time.Minute}, operators: map[string]*operator{}}
 				for line := range strings.SplitSeq(script, "\n") {
 					s.play(line)
 				}
@@ -47,7 +47,8 @@ type scene struct {
 	belief    Belief
 	reports   []Report
 	operators map[string]*operator
-	standing  Standing // what an operator saw last
+	standing  Standing      // what an operator saw last
+	late      time.Duration // of answers, by the clock of whoever asks
 	checked   bool
 }
 

@@ -111,8 +111,7 @@ func (x *explorer) tends(w *world, all []core.Report, t text, visit visitor) {
 
 // care is a version that is looked after.
 func (x *explorer) care(all []core.Report, t text) core.Care {
-	roster := x.roster(t)
-	return core.Care{Roster: roster, Counts: core.NamedIn(all, roster) >= roster.Need(), Mine: true, Reports: all}
+	return core.CareFor(x.roster(t), true, all)
 }
 
 // tell has a master told a version.
