@@ -3,9 +3,8 @@ package election
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -27,9 +26,6 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// passing are the codes of errors of a master that does not do what it is asked for now.
-var passing = []string{"BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "NOSCRIPT", "OOM", "READONLY"}
-
 // isForbidden reports whether a quorum of masters answered that it does not do what it was asked,
 // and not only for now.
 func isForbidden(err error) bool {
@@ -43,7 +39,7 @@ func isForbidden(err error) bool {
 		if !errors.As(node, &call) || call.Fate != pool.Refused {
 			continue
 		}
-		if code, _, _ := strings.Cut(call.Err.Error(), " "); !slices.Contains(passing, code) {
+		if state := trouble.StateOf(call.Err); state == "" || state == trouble.NoPassword {
 			refused++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // Release is what unlock --json prints. Its field names are documented (redlock help unlock).
@@ -136,7 +137,7 @@ func checkIsLock(key string, status *admin.Status) error {
 	has := 0
 	for _, n := range status.Nodes {
 		switch {
-		case prose.IsWrongType(n.Err):
+		case trouble.Of(n.Err) == trouble.NoString:
 			is = prose.NoString
 		case n.TTL < 0:
 			is = prose.Lasting

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,9 +21,8 @@ func isReply(err error) bool {
 // isAway reports whether an error says that the server currently serves nobody, rather than
 // something about the command.
 func isAway(err error) bool {
-	return slices.ContainsFunc([]string{"BUSY ", "LOADING ", "MASTERDOWN ", "MISCONF ", "NOAUTH ", "NOREPLICAS ", "READONLY "}, func(code string) bool {
-		return hasCode(err, code)
-	})
+	state := trouble.StateOf(err)
+	return state != "" && state != trouble.Full && state != trouble.NoScripts
 }
 
 func hasCode(err error, code string) bool {

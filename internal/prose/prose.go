@@ -100,9 +100,6 @@ func NoLock(key, is string) string { return fmt.Sprintf("the key %q %s: it is no
 // How Redis says that a key is no string.
 const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
-// IsWrongType reports whether a master has answered that a key is no string.
-func IsWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
-
 // scriptPlace is where in a script a command has failed, as Redis 7 and Valkey say it. It tells a
 // user nothing.
 var scriptPlace = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`:? script: [0-9a-f]{40}, on @user_script:[0-9]+\.?`) })

@@ -1,6 +1,7 @@
 package trouble
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,12 +29,29 @@ func Of(err error) Kind {
 	return ofNetwork(err)
 }
 
-// codes are those of servers. A server in one of these states answers so to everything, or to all
-// that writes.
-var codes = map[string]Kind{
-	"BUSY": Busy, "DENIED": Protected, "LOADING": Loading, "MASTERDOWN": Replica, "MISCONF": NotWriting,
-	"NOAUTH": NoPassword, "NOPERM": Right, "NOREPLICAS": FewReplicas, "OOM": Full, "READONLY": Replica,
-	"WRONGPASS": WrongPassword, "WRONGTYPE": NoString,
+// states are the codes of a server that answers so to everything, or to all that writes: to a
+// script before its first write.
+var states = map[string]Kind{
+	"BUSY": Busy, "LOADING": Loading, "MASTERDOWN": Replica, "MISCONF": NotWriting, "NOAUTH": NoPassword,
+	"NOREPLICAS": FewReplicas, "OOM": Full, "READONLY": Replica,
+}
+
+// codes are others.
+var codes = map[string]Kind{"DENIED": Protected, "NOPERM": Right, "WRONGPASS": WrongPassword, "WRONGTYPE": NoString}
+
+// StateOf returns the kind of an answer that tells how the server is, and not what is wrong with
+// the command: of a script, the server has run nothing then. It is "" for any other error, and
+// NoScripts for a script that the server did not know, and was not sent.
+func StateOf(err error) Kind {
+	var words redis.Error
+	if !errors.As(err, &words) {
+		return ""
+	}
+	code, _, _ := strings.Cut(string(words), " ")
+	if code == "NOSCRIPT" {
+		return NoScripts
+	}
+	return states[code]
 }
 
 // replies are how whole answers of servers begin that have no code of their own: ERR stands for
@@ -61,7 +79,7 @@ var replies = []struct {
 // OfReply is Of for the words with which a server refused something.
 func OfReply(words string) Kind {
 	code, _, _ := strings.Cut(words, " ")
-	if kind := codes[code]; kind != "" {
+	if kind := cmp.Or(states[code], codes[code]); kind != "" {
 		return kind
 	}
 	if code != "ERR" { // scripts of Redis 5 and 6 have no code before the words

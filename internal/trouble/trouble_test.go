@@ -129,6 +129,19 @@ func TestRepliesAreToldApart(t *testing.T) {
 	assert.Empty(t, Of(errors.New("NOPERM in prose")))
 }
 
+// A script that was answered with a state has changed nothing: all else may have come midway.
+func TestStatesAreToldFromWhatACommandGetsWrong(t *testing.T) {
+	for words, want := range map[string]Kind{
+		"READONLY You can't write against a read only replica.": Replica,
+		"OOM command not allowed":                               Full, "NOSCRIPT No matching script.": NoScripts, "NOAUTH Authentication required.": NoPassword,
+		"NOPERM this user has no permissions": "", "WRONGTYPE Operation against a key": "", "ERR value is not an integer": "", "READONLYSO": "",
+	} {
+		assert.Equal(t, want, StateOf(fmt.Errorf("EVALSHA: %w", redis.Error(words))), words)
+	}
+	assert.Empty(t, StateOf(nil))
+	assert.Empty(t, StateOf(errors.New("BUSY in prose")))
+}
+
 // What the author of an error marked counts before what it wraps, and changes neither its text nor
 // what it is.
 func TestAMarkCountsFirst(t *testing.T) {

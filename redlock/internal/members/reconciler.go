@@ -228,7 +228,7 @@ func (rc *Reconciler) ask(ctx context.Context, asks []*inquiry, soFar func([]cor
 			q = <-done // now all have ended, or do in a moment
 		}
 		rc.ms.mu.Lock()
-		if n, forbidden := &rc.ms.members[q.node], wire.IsForbidden(q.err); forbidden || q.err == nil {
+		if n, forbidden := &rc.ms.members[q.node], isForbidden(q.err); forbidden || q.err == nil {
 			n.forbids, n.unread = forbidden, nil
 			n.read, n.torn = n.identity.Connection == q.connection, q.err == nil && q.report.IsTorn()
 		} else if ctx.Err() == nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // A SET with NX refuses a key of the wrong type in the same words as a key that is held. The
@@ -25,7 +25,7 @@ func (r *Round) confirmedBy(u *Round) Rule {
 			switch {
 			case !in.Has(i):
 				out.Add(i)
-			case wire.IsWrongType(u.errLocked(i)):
+			case trouble.Of(u.errLocked(i)) == trouble.NoString:
 				wrong.Add(i)
 			}
 		}
@@ -55,7 +55,7 @@ func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range errs {
-		if r.votes.Refused.Has(i) && wire.IsWrongType(errs[i]) {
+		if r.votes.Refused.Has(i) && trouble.Of(errs[i]) == trouble.NoString {
 			for _, votes := range []*quorum.Ballot{&r.votes, &r.rare.decided.votes} {
 				votes.Refused.Remove(i)
 				votes.Failed.Add(i)

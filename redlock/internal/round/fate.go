@@ -2,10 +2,9 @@ package round
 
 import (
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/trouble"
 )
 
 // untouched reports whether a failed call certainly changed nothing at its node.
@@ -14,18 +13,11 @@ func untouched(err error) bool {
 	return errors.As(err, &call) && call.Fate != pipeline.Unknown
 }
 
-// unbegun are the error codes that a server answers to a script only before its first write.
-var unbegun = []string{"READONLY", "OOM", "MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "NOSCRIPT", "NOAUTH"}
-
 // midway reports whether a script that was answered with this error may have written before it
 // failed.
 func midway(err error) bool {
 	words := refusal(err)
-	if words == nil {
-		return false
-	}
-	code, _, _ := strings.Cut(words.Error(), " ")
-	return !slices.Contains(unbegun, code)
+	return words != nil && trouble.StateOf(words) == ""
 }
 
 // refusal returns the error with which the server answered a call; nil if it has not.

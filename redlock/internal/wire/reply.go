@@ -1,15 +1,10 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -137,19 +132,4 @@ func isInteger(reply any) bool {
 func isArray(reply any) bool {
 	_, ok := reply.([]any)
 	return ok
-}
-
-// IsWrongType reports whether a node refused a command because the key does not hold a lock.
-func IsWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
-
-// IsForbidden reports whether a server refused a script something that its user may not do, or does
-// not know TIME, in the words of Redis 5 to 8.
-func IsForbidden(err error) bool {
-	var words redis.Error
-	if !errors.As(err, &words) {
-		return false
-	}
-	return strings.HasPrefix(string(words), "NOPERM") || slices.ContainsFunc([]string{
-		"The user executing the script can't", "ACL failure in script", "Unknown Redis command called from", "Unknown command called from",
-	}, func(part string) bool { return strings.Contains(string(words), part) })
 }

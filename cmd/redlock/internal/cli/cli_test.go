@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 
@@ -61,7 +62,7 @@ func TestMastersThatCannotBeReachedComeFirst(t *testing.T) {
 
 func TestOnlyAQuorumSaysThatAKeyIsNoLock(t *testing.T) {
 	lasting, expiring, none := admin.NodeStatus{Value: "v", TTL: -1}, admin.NodeStatus{Value: "v", TTL: time.Second}, admin.NodeStatus{}
-	list := admin.NodeStatus{Err: errors.New("WRONGTYPE Operation against …")}
+	list := admin.NodeStatus{Err: redis.Error("WRONGTYPE Operation against …")}
 	away := admin.NodeStatus{Err: errors.New("away"), TTL: -1}
 	for _, c := range []struct {
 		nodes []admin.NodeStatus

@@ -246,7 +246,7 @@ func Misnamed(key string, status *admin.Status) error {
 	lasting, others := 0, 0
 	for _, n := range status.Nodes {
 		switch {
-		case prose.IsWrongType(n.Err):
+		case trouble.Of(n.Err) == trouble.NoString:
 			others++
 		case n.Err == nil && n.TTL < 0:
 			lasting++

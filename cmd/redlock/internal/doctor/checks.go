@@ -190,7 +190,7 @@ func (f *facts) checkName(r *findings) {
 	case f.lasting:
 		r.add(trouble.Lasting, nil, "%s", prose.NoLock(f.key, prose.Lasting))
 	case f.unusable == nil:
-	case prose.IsWrongType(f.unusable):
+	case trouble.Of(f.unusable) == trouble.NoString:
 		r.add(trouble.NoString, nil, "%s", prose.NoLock(f.key, prose.NoString))
 	default:
 		r.add(trouble.NoKey, fill{"rule": f.setUser() + quoted("~"+ask.Literal(f.key))}, "the key %q is refused: %v", f.key, f.unusable)

@@ -112,16 +112,13 @@ func wordsIn(err error) string {
 	return string(words)
 }
 
-// passing are the states of a server in which it refuses what it takes otherwise.
-var passing = []trouble.Kind{trouble.Loading, trouble.Busy, trouble.NotWriting, trouble.Full, trouble.FewReplicas, trouble.Replica}
-
 // takeStates takes out of what was refused all that is due to a state of the server: it is told
 // once, and not for each command.
 func (f *facts) takeStates() {
 	f.states = map[trouble.Kind]error{}
 	take := func(refusal error) bool {
-		kind := trouble.Of(refusal)
-		if !slices.Contains(passing, kind) {
+		kind := trouble.StateOf(refusal)
+		if kind == "" || kind == trouble.NoPassword || kind == trouble.NoScripts {
 			return false
 		}
 		f.states[kind] = refusal

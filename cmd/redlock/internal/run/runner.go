@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/job"
-	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -348,5 +349,7 @@ func (h *holder) look(ctx context.Context) (held bool, misnamed error) {
 
 // mayBeMisnamed reports whether the failure of an attempt can come from a key that is no lock.
 func mayBeMisnamed(err error) bool {
-	return errors.Is(err, redlock.ErrTaken) || prose.IsWrongType(err)
+	var failure *redlock.QuorumError
+	return errors.Is(err, redlock.ErrTaken) || errors.As(err, &failure) &&
+		slices.ContainsFunc(failure.Nodes, func(n *redlock.NodeError) bool { return trouble.Of(n) == trouble.NoString })
 }
