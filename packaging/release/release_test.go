@@ -184,21 +184,44 @@ func TestTheKitHasTheImageOfItsVersionAndTheSameBytesEachTime(t *testing.T) {
 	assert.Contains(t, string(text), "ghcr.io/redquorum/redlock\n    newTag: \"1.2.3\"")
 }
 
-// The image of OSS-Fuzz has the program that builds a target; here another one tells what it was
-// asked for. It cannot reach the targets of external test packages.
+// fuzzer stands for the program in the image of OSS-Fuzz that builds a target: it tells what it was
+// asked for, and sees that the package can be built from there, with its own tests alone.
+const fuzzer = `set -eu
+[ -z "$(go list -f '{{range .XTestGoFiles}}{{.}}{{end}}' "$1")" ]
+printf 'package main\nimport _ "%s"\nfunc main() {}\n' "$1" >main.fuzz.go
+go list ./main.fuzz.go
+rm main.fuzz.go
+echo "$1 $2 $3" >>`
+
+// It cannot reach the targets of external test packages.
 func TestEveryFuzzTargetInItsPackageIsBuiltForOSSFuzz(t *testing.T) {
-	bin, asked := t.TempDir(), filepath.Join(t.TempDir(), "asked")
+	bin, src := t.TempDir(), t.TempDir()
+	asked, checkout := filepath.Join(src, "asked"), filepath.Join(src, "redquorum")
 	real, err := exec.LookPath("go")
 	require.NoError(t, err)
 	for name, script := range map[string]string{
-		"compile_native_go_fuzzer_v2": `echo "$1 $2 $3" >>` + asked,
-		"go":                          `[ "$1" = get ] || exec ` + real + ` "$@"`, // go.mod stays as it is
+		"compile_native_go_fuzzer_v2": fuzzer + asked,
+		"go":                          `[ "$1" = get ] || exec ` + real + ` "$@"`, // from no network
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
-	build := exec.CommandContext(t.Context(), "bash", "-eu", "packaging/oss-fuzz/build.sh")
-	build.Dir, build.Env = root, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
-	out, err := build.CombinedOutput()
+	files := exec.CommandContext(t.Context(), "git", "checkout-index", "--all", "--prefix="+checkout+"/")
+	files.Dir = root
+	out, err := files.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	tests, err := exec.CommandContext(t.Context(), "grep", "-rlZ", "--include=*_test.go", "^func Fuzz", checkout).Output()
+	require.NoError(t, err)
+	count := 0
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(tests), "\x00"), "\x00") {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		if !external.Match(text) {
+			count += len(fuzzes.FindAll(text, -1))
+		}
+	}
+	build := exec.CommandContext(t.Context(), "bash", "-eu", filepath.Join(checkout, "packaging/oss-fuzz/build.sh"))
+	build.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SRC="+src)
+	out, err = build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	text, err := os.ReadFile(asked)
 	require.NoError(t, err)
@@ -208,18 +231,6 @@ func TestEveryFuzzTargetInItsPackageIsBuiltForOSSFuzz(t *testing.T) {
 		built = append(built, strings.TrimPrefix(fields[0], "github.com/redquorum/redquorum/")+" "+fields[1])
 		assert.False(t, names[fields[2]], "two of one name: %s", line)
 		names[fields[2]] = true
-	}
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "*_test.go")
-	list.Dir = root
-	files, err := list.Output()
-	require.NoError(t, err)
-	count := 0
-	for path := range strings.Lines(string(files)) {
-		text, err := os.ReadFile(filepath.Join(root, strings.TrimSpace(path)))
-		require.NoError(t, err)
-		if !external.Match(text) {
-			count += len(fuzzes.FindAll(text, -1))
-		}
 	}
 	assert.Len(t, built, count, built)
 	assert.Contains(t, built, "redlock/internal/wire FuzzReplies")
