@@ -102,6 +102,7 @@ func TestMistypedLinesAreUsageErrors(t *testing.T) {
 		{"", "run --name x --owner --quiet true", "is a variable empty?"},
 		{"", "elect --name --ttl 9s -- true", "is a variable empty?"},
 		{none, "list --limit 0", "--scan and --limit"},
+		{none, "log redquorum:something:else", "reserved"},
 		{none, "top", "redlock list prints the locks once"}, // stdout is no terminal
 		{none, "top --interval 1ms", "--interval: 1ms is shorter than 200ms"},
 	}

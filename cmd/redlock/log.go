@@ -14,6 +14,7 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/masters"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/tables"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 const logLong = `log shows what the masters have noted of locks, whatever their prefix: those that somebody took away
@@ -80,6 +81,9 @@ func newLogCommand() *cobra.Command {
 				ask, table = func(ctx context.Context) ([]admin.Entry, error) { return operator.History(ctx, args[0]) }, tables.History
 			}
 			log, err := ask(cmd.Context())
+			if errors.Is(err, redlock.ErrInvalid) { // of a name: no master was asked
+				return withStatus(err)
+			}
 			told := survey.EventsOf(log, err)
 			told.Newest(limit, from)
 			return errors.Join(withStatus(err), output.Write(cmd, told, func(terminal.Look) []string { return table(&told) }))
