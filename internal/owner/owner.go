@@ -58,11 +58,19 @@ func Append(value []byte, owner string, began time.Time, waits bool) []byte {
 	return append(append(value, '|'), owner...)
 }
 
+// Request ends the owner of a run that asks the one before it to end (redlock run --replace), with
+// the 16 digits of a digest behind it. It is for the wait list.
+const Request = ", to replace "
+
 // Of returns the owner in a value, when its attempt began, zero if that is unknown, and whether it
-// may have waited from then on.
+// may have waited from then on. The owner of a lock asks for nothing any more.
 func Of(value string) (owner string, began time.Time, waited bool) {
 	_, text, _ := strings.Cut(value, "|")
-	return Split(text)
+	owner, began, waited = Split(text)
+	if end := len(owner) - len(Request) - 16; end > 0 && strings.HasPrefix(owner[end:], Request) {
+		owner = owner[:end]
+	}
+	return owner, began, waited
 }
 
 // Split is [Of] for what is behind the first | of a value.

@@ -41,7 +41,7 @@ const (
 )
 
 // replacing is the end of the owner of a run that asks the holder of this value to end.
-func replacing(value string) string { return ", to replace " + digest(value) }
+func replacing(value string) string { return owner.Request + digest(value) }
 
 // heed ends the command, until ctx ends, once somebody asks for that who waits for its lock. It
 // returns who did; empty for nobody.

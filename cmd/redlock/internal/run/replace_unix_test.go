@@ -41,7 +41,7 @@ func TestAReplacedRunHasEndedWhenTheNextBegins(t *testing.T) {
 		assert.NotContains(t, stderr, "lost")
 		first = next
 	}
-	assert.Contains(t, inspect(t, c.URLs(), "x").Owner, "me, to replace ")
+	assert.Equal(t, "me", inspect(t, c.URLs(), "x").Owner)
 	ran := history(t, cluster.NewConnected(t, c.URLs()), "x", admin.KindBegan)[1]
 	assert.Equal(t, "replaced by me", ran.Why)
 	require.NoError(t, first.Kill())
