@@ -26,14 +26,12 @@ return set`)
 // askMemory reads the memory marker, and finds out whether it could be written.
 func (p *probe) askMemory(ctx context.Context, f *facts) error {
 	reply, err := p.call(ctx, "GET", pipeline.MemoryKey)
-	if refusal := ask.RefusalOf(err); refusal != nil {
-		f.unreadable = refusal
-		return nil
+	if f.unreadable = ask.RefusalOf(err); f.unreadable == nil {
+		if err != nil {
+			return err
+		}
+		f.marker = ask.Text(reply)
 	}
-	if err != nil {
-		return err
-	}
-	f.marker = ask.Text(reply)
 	if f.unwritable, err = p.run(ctx, memoryScript, pipeline.MemoryKey); err == nil {
 		f.byList, err = p.run(ctx, memoryScript, pipeline.RegisterKey)
 	}
