@@ -226,9 +226,10 @@ var settled = map[string]string{
 
 var (
 	errNoQueue  = errors.New("this page shows no queue of that name")
-	errNoLetter = fmt.Errorf("it is no dead letter now, or not among the %d that died last: somebody has settled it, or it is older", mostFound)
-	errDied     = errors.New("it was put back since, and has died again: look at it anew")
-	errThere    = errors.New("its id is in the queue again: it stays as it is")
+	errNoLetter = fmt.Errorf("it is no dead letter now, or not among the %d that died last: somebody has settled it, or it is older, "+
+		"and redlock queue settles it (retry, or remove --dead)", mostFound)
+	errDied  = errors.New("it was put back since, and has died again: look at it anew")
+	errThere = errors.New("its id is in the queue again: it stays as it is")
 )
 
 // settleForm puts a dead letter back, or drops it, as the form says. The rules are those of a
