@@ -43,7 +43,7 @@ var (
 	grants   = regexp.MustCompile(`(?m)^permissions: (.*)$`)
 	fuzzes   = regexp.MustCompile(`(?m)^func Fuzz`)
 	external = regexp.MustCompile(`(?m)^package \w+_test$`)
-	byTools  = regexp.MustCompile(`\bgo run [\w./-]+\.[\w./-]+(@v[\d.]+)?`)
+	byTools  = regexp.MustCompile(`\bgo (?:run|install) [\w./-]+\.[\w./-]+(@v[\d.]+)?`)
 )
 
 func TestWorkflowsRunNothingThatCanChange(t *testing.T) {
