@@ -106,6 +106,7 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.drawSleep(p.rng("sleep", 0))
 	p.drawFaults(rng, faults)
 	addOutage()
+	p.nearClocks()
 	p.drawBeside(rng)
 	p.drawActs(rng)
 	return p
@@ -234,6 +235,17 @@ func (p *plan) drawClock(rng *rand.Rand) {
 // and there are no elections and queues, which go by them.
 func (p *plan) tokensByClocks() bool { return p.changes && p.wrong >= 0 }
 
+// nearClocks takes the clocks of clients back that are far ahead, if masters forget: by such a clock
+// a counter is ten seconds ahead, which MaxTTL is not, and is not made up for when it is lost
+// (docs/fencing.md).
+func (p *plan) nearClocks() {
+	for i := range p.clients {
+		if p.forgets {
+			p.clients[i].ahead %= time.Hour
+		}
+	}
+}
+
 // ordered returns a token if its order is promised, and otherwise none.
 func (r *run) ordered(token int64) int64 {
 	if r.plan.tokensByClocks() {
@@ -285,7 +297,30 @@ func (p *plan) hasSnapshotOf(master int) bool {
 // keepsReleases reports whether a master may fail to run a release. Until it is asked again, it has
 // what it granted to an attempt, and a waiting call may meet its own.
 func (p *plan) keepsReleases() bool {
-	return slices.ContainsFunc(p.faults, func(f faultPlan) bool { return strings.HasPrefix(f.what, "a script fails") })
+	return slices.ContainsFunc(p.faults, func(f faultPlan) bool {
+		return strings.HasPrefix(f.what, "a script fails") || f.what == "refuses writes"
+	})
+}
+
+// suffers reports whether something is among the faults, at any master.
+func (p *plan) suffers(what string) bool {
+	return slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.what == what })
+}
+
+// cutsChanges reports whether a member may restart while another one is ill and members change. If
+// that one was not told of a removal, and the first one forgets it, only the removed master knows
+// the list of members: too few are left (docs/operations.md).
+func (p *plan) cutsChanges() bool {
+	return p.changes && p.suffers("killed") && slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
+}
+
+// quarantines returns how many quarantines a master may go through, one after another: what comes
+// back from a snapshot may have forgotten that it forgot, and waits again.
+func (p *plan) quarantines() time.Duration {
+	if p.suffers("restarts from a snapshot") {
+		return 2
+	}
+	return 1
 }
 
 // has reports whether something happens beside the actors.

@@ -51,9 +51,12 @@ func (r *run) foundOf(endpoints []string) bool {
 // quiet looks at masters and Lockers when nothing is under way: the masters have what is held, and
 // nothing else.
 func (r *run) quiet() {
-	time.Sleep(max(r.plan.maxTTL, 4*time.Second) + 3100*time.Millisecond) // a quarantine, and what clients of closed Lockers left has ended, and intents
+	time.Sleep(r.plan.quarantines()*max(r.plan.maxTTL, 4*time.Second) + 3100*time.Millisecond) // a quarantine, and what clients of closed Lockers left has ended, and intents
 	if r.plan.unsettled() {
 		r.learns()
+	}
+	if r.plan.cutsChanges() && r.stuck() {
+		return
 	}
 	held := r.held()
 	for _, c := range r.clients {
@@ -72,9 +75,8 @@ func (r *run) quiet() {
 				up++
 			}
 		}
-		// Where all forgot, a new cluster takes all of them, and this list may lack the one that
-		// knows.
-		partial := r.plan.forgets && len(c.plan.list) < r.plan.masters
+		// Where most forgot, a client whose list lacks those that remember makes a new cluster.
+		partial := r.plan.forgets && slices.ContainsFunc(r.plan.clients, func(c clientPlan) bool { return len(c.list) < r.plan.masters })
 		r.promise("masters that are well vote again", up == len(s.Nodes) || partial || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
 	}
 	r.masterKeys(held)
@@ -99,6 +101,15 @@ func (r *run) learns() {
 		}
 	}
 	time.Sleep(time.Second)
+}
+
+// stuck reports whether no majority of the members knows that it is one, which only an operator
+// ends.
+func (r *run) stuck() bool {
+	ctx, cancel := context.WithTimeout(r.base, hangs)
+	defer cancel()
+	_, err := admin.Of(r.clients[0].current().locker).Cluster().Members(ctx)
+	return is(err, redlock.ErrNoQuorum)
 }
 
 // outlived reports whether a call failed because its list has a master that was removed from a
@@ -183,7 +194,7 @@ func (r *run) tells(held []*handle) {
 			if h.lock.Err() != nil {
 				continue
 			}
-			r.promise("Inspect tells the holder", told || r.plan.forgets || r.plan.lists, "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
+			r.promise("Inspect tells the holder", told || r.plan.forgets || r.plan.lists || l.client.plan.blind(r.plan.masters), "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
 			r.promise("Inspect tells the owner", !told || h.lock.Shared() || strings.Contains(h.hold.Who, status.Owner) && status.Owner != "", "%v: Inspect: owner %q", h.hold, status.Owner)
 			for _, n := range status.Nodes {
 				r.promise("Inspect tells who waits", n.Waiting == 0 && len(n.Waiters) == 0 || !r.plan.calm() || r.plan.has(foreigners),
