@@ -20,6 +20,9 @@ import (
 // since we learned of the removal: every attempt that asked it as a member is over then, and
 // whatever we left there has expired. The connection ends, and nothing more comes of it, before
 // another node takes the position. So it is with a master that an operator tried to add in vain.
+//
+// The mutex of the Membership guards it, as all that is known of a node. The nodes themselves are
+// asked for their state and their endpoint only, which they tell anybody.
 type position struct {
 	of       string         // the member that its master was last; empty if it never was one
 	kept     int            // operators who are about to add its master

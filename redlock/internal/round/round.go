@@ -327,6 +327,8 @@ func (r *Round) decideLocked() {
 
 func (r *Round) tallyLocked() quorum.Tally { return r.count(&r.votes, r.rounds.Members.View()) }
 
+// count returns what votes say by a view. It reads nothing of the round that changes once it is
+// made, but votes may be those that mu guards.
 func (r *Round) count(votes *quorum.Ballot, view *members.View) quorum.Tally {
 	asked := quorum.All(r.size())
 	if r.expected.Empty() {

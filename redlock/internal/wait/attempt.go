@@ -10,7 +10,8 @@ import (
 )
 
 // attempt is the attempt of a waiter at its coordinator: it asks, waits and asks again under one
-// value, until the coordinator's vote is ours, or is given up.
+// value, until the coordinator's vote is ours, or is given up. Like its waiter, it belongs to the
+// goroutine that called Lock. A round that was sent has a mutex of its own.
 type attempt struct {
 	*waiter
 	a           Attempt

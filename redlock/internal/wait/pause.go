@@ -9,6 +9,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
+// All of this file runs on the goroutine that called Lock, which alone has the waiter's fields.
+// Others reach it by its wakeup, and answers of the coordinator are values that nobody changes.
+
 // A key expires at its node up to a millisecond later than PTTL says. The waiters for that are
 // spread out a little.
 const expirySpread = 2 * time.Millisecond
