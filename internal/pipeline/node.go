@@ -219,7 +219,8 @@ type outcome struct {
 }
 
 func tell(outcomes []outcome) {
-	for _, o := range outcomes {
+	for i := range outcomes {
+		o := &outcomes[i]
 		if o.proven {
 			o.call.Request.Sink.(Prover).Proven(int(o.call.Index), o.reply, o.proof)
 		} else {

@@ -60,7 +60,7 @@ func (c *conn) takeProofLocked(until clock.Instant) {
 		p.request.Sink = p
 	}
 	p.request.Deadline = until
-	c.takeLocked(Call{Request: &p.request, completed: true})
+	c.takeLocked(Call{Request: &p.request, given: told})
 	c.gathering.out[len(c.gathering.out)-1].proof = true
 }
 
@@ -106,12 +106,11 @@ func (c *conn) provenLocked(p *proofCall, a answer, reply uint64, outcomes []out
 
 // tellProofLocked ends the calls that wait for the last proof.
 func (c *conn) tellProofLocked(outcomes []outcome) []outcome {
-	for _, o := range c.unproven {
-		if o.call.completed {
-			continue
+	for i := range c.unproven {
+		if o := &c.unproven[i]; !o.call.completed {
+			o.proof, o.proven = c.proof, true
+			outcomes = append(outcomes, *o)
 		}
-		o.proof, o.proven = c.proof, true
-		outcomes = append(outcomes, o)
 	}
 	clear(c.unproven)
 	c.unproven = c.unproven[:0]

@@ -120,7 +120,7 @@ func check(call *Call, a answer) error {
 	if accept := call.Request.Accept; a.err == nil && accept != nil && !accept(a.reply) {
 		return fmt.Errorf("%w: %s was answered with %T: out of step", ErrProtocol, call.command(), a.reply)
 	}
-	if call.Keep && isAway(a.err) {
+	if a.err != nil && call.Keep && isAway(a.err) {
 		return fmt.Errorf("%w: %w", ErrRefused, a.err) // the kept call stays pending
 	}
 	return nil

@@ -105,7 +105,7 @@ func (s *Script) Digest() string { return s.encoded().digest }
 // loading returns a call that loads the script into the server. Nobody waits for its answer: if an
 // ACL forbids it, the server will answer NOSCRIPT to the call that runs the script.
 func (s *Script) loading(deadline clock.Instant) Call {
-	return Call{completed: true, Request: &Request{Words: s.encoded().load, Deadline: deadline, Sink: nobody{}}}
+	return Call{Request: &Request{Words: s.encoded().load, Deadline: deadline, Sink: nobody{}}, given: told}
 }
 
 // batches reports whether calls of this request may be run together with others.
