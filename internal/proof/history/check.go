@@ -76,8 +76,8 @@ func (m *Model) check(init any, chunk []porcupine.Event) Verdict {
 // paired returns a history as porcupine wants it: each call with its return. Operations of unknown
 // outcome return last, so they are concurrent with everything behind their call.
 //
-// A hold that nobody forced begins when its acquisition returns and ends when its release is
-// called, although both may take effect at other times of their calls. That changes no verdict. If
+// A hold begins when its acquisition returns and ends when its release is called, although both may
+// take effect at other times of their calls. That changes no verdict. If
 // some order of the operations fits, the hold may be made that short in it: with fewer holders a
 // lock admits whoever it admitted, and nobody came meanwhile whom the holder or its token excludes.
 // It spares porcupine the choice among those times, of which there are too many where releases were
@@ -134,7 +134,7 @@ func atOnce(e, outcome *Event) []porcupine.Event {
 
 // shortens reports whether an operation begins or ends a hold that may be as short as it can be.
 func (m *Model) shortens(e, acquired *Event) bool {
-	return (e.Function.acquires() || e.Function.releases()) && !m.ignores(Release) && acquired != nil && !acquired.Forced
+	return (e.Function.acquires() || e.Function.releases()) && !m.ignores(Release) && acquired != nil
 }
 
 // chunks splits a history where no operation is under way and nobody holds anything. The state is
@@ -188,9 +188,8 @@ func rank(chunk []porcupine.Event) {
 	}
 }
 
-// orders reports whether an acquisition has a place in the order of tokens. Those that somebody
-// forced may have ended before they were known.
-func (e *Event) orders() bool { return e.Function.acquires() && e.Token != 0 && !e.Forced }
+// orders reports whether an acquisition has a place in the order of tokens.
+func (e *Event) orders() bool { return e.Function.acquires() && e.Token != 0 }
 
 func (f Function) acquires() bool { return f == Acquire || f == AcquireShared }
 func (f Function) releases() bool { return f == Release || f == ReleaseShared }

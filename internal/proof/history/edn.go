@@ -13,8 +13,8 @@ import (
 //	{:index 1, :time 2000, :process 0, :type :ok, :f :acquire, :value 17, :name "a"}
 //
 // Times are nanoseconds. The value of a lock is its fencing token, nil without one; that of a queue
-// is the task. A permit also has :permits, the number that the process believes in, and a lock
-// that others ended has :forced true. Names and tasks are printable ASCII.
+// is the task. A permit also has :permits, the number that the process believes in. Names and tasks
+// are printable ASCII.
 func WriteEDN(to io.Writer, events []Event) error {
 	var text []byte
 	for i, e := range events {
@@ -29,9 +29,6 @@ func WriteEDN(to io.Writer, events []Event) error {
 			i, e.Time, e.Process, e.Type, e.Function, value, e.Name)
 		if e.Permits > 0 {
 			text = fmt.Appendf(text, ", :permits %d", e.Permits)
-		}
-		if e.Forced {
-			text = append(text, ", :forced true"...)
 		}
 		text = append(text, "}\n"...)
 	}

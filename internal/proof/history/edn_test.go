@@ -16,7 +16,7 @@ func TestEDNTellsEverythingOfAnEvent(t *testing.T) {
 	call := r.Invoke(10, history.Operation{Function: history.AcquireShared, Name: "a\"\\ :}", Permits: 2})
 	call.Return(20, history.OK, 7)
 	call.Release(30).Return(40, history.Info, 0)
-	r.Invoke(50, history.Operation{Function: history.Acquire, Name: "#{1}", Forced: true}).Return(60, history.Fail, 0)
+	r.Invoke(50, history.Operation{Function: history.Acquire, Name: "#{1}"}).Return(60, history.Fail, 0)
 	r.Invoke(70, history.Operation{Function: history.Enqueue, Name: "q", Task: "t\""}).Return(80, history.OK, 0)
 	var text strings.Builder
 	require.NoError(t, history.WriteEDN(&text, r.History()))
@@ -24,8 +24,8 @@ func TestEDNTellsEverythingOfAnEvent(t *testing.T) {
 {:index 1, :time 20, :process 0, :type :ok, :f :acquire-shared, :value 7, :name "a\"\\ :}", :permits 2}
 {:index 2, :time 30, :process 0, :type :invoke, :f :release-shared, :value nil, :name "a\"\\ :}", :permits 2}
 {:index 3, :time 40, :process 0, :type :info, :f :release-shared, :value nil, :name "a\"\\ :}", :permits 2}
-{:index 4, :time 50, :process 1, :type :invoke, :f :acquire, :value nil, :name "#{1}", :forced true}
-{:index 5, :time 60, :process 1, :type :fail, :f :acquire, :value nil, :name "#{1}", :forced true}
+{:index 4, :time 50, :process 1, :type :invoke, :f :acquire, :value nil, :name "#{1}"}
+{:index 5, :time 60, :process 1, :type :fail, :f :acquire, :value nil, :name "#{1}"}
 {:index 6, :time 70, :process 2, :type :invoke, :f :enqueue, :value "t\"", :name "q"}
 {:index 7, :time 80, :process 2, :type :ok, :f :enqueue, :value "t\"", :name "q"}
 `, text.String())

@@ -49,7 +49,6 @@ type Operation struct {
 	Name     string // of the lock, the semaphore or the queue
 	Permits  int    // of the semaphore, as the caller believes; 0 for another kind
 	Task     string // of a queue
-	Forced   bool   // of an acquisition: somebody other than the holder will end the hold
 }
 
 // Event is a line of a history.
@@ -149,7 +148,7 @@ func (c *Call) Release(at clock.Instant) *Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	release, o := &Call{op: c.op, process: c.process, hold: c.hold}, order{class: ends, sequence: len(r.events)}
-	release.op.Function, release.op.Forced = Release, false
+	release.op.Function = Release
 	if c.op.Function == AcquireShared {
 		release.op.Function = ReleaseShared
 	}

@@ -30,10 +30,6 @@ type Hold struct {
 	// after. Such a hold has a token, and no time.
 	Late bool
 
-	// Forced says that somebody other than the holder ended it, and Taken when.
-	Forced bool
-	Taken  clock.Instant
-
 	// Returned is when the call that released it did, 0 if there was none. Confirmed says that it
 	// was told of the release.
 	Returned  clock.Instant
@@ -51,42 +47,25 @@ func (h *Hold) String() string {
 	return fmt.Sprintf("%s has %s%s", h.Who, strings.Join(h.Names, ", "), how)
 }
 
-// Force ends a hold that lasts until then, and its minimum hold. If it was forced more than once,
-// the first time counts.
-func (h *Hold) Force(at clock.Instant) {
-	h.Kept = 0
-	if h.To <= at || h.Forced && h.Taken <= at {
-		return
-	}
-	h.To, h.Forced, h.Taken = max(h.From, at), true, at
-}
-
-// void reports whether a lock was over before its holder heard that it had it.
-func (h *Hold) void() bool { return h.Late || h.Forced && h.To == h.From }
-
 // record adds a hold to a history. It is acquired at some time of the call, and released when it
 // ended or later: its holder says when it stops to use the lock, and the release does its work
 // after that. If there was none, or it was not confirmed, nobody knows when.
 func (h *Hold) record(r *Recorder, name string) {
-	op := Operation{Function: Acquire, Name: name, Permits: h.Permits, Forced: h.Forced}
+	op := Operation{Function: Acquire, Name: name, Permits: h.Permits}
 	if h.Shared {
 		op.Function = AcquireShared
 	}
-	token, ended := h.Token, h.To
-	if h.void() { // others may have had it before its holder heard that it had it
-		token, ended = 0, h.Taken
-	}
 	call := r.Invoke(h.Since, op)
-	call.Return(h.From, OK, token)
-	if ended == Held {
+	call.Return(h.From, OK, h.Token)
+	if h.To == Held {
 		return
 	}
-	release := call.Release(ended)
+	release := call.Release(h.To)
 	switch {
 	case h.Confirmed:
-		release.Return(max(h.Returned, ended), OK, 0)
+		release.Return(max(h.Returned, h.To), OK, 0)
 	case h.Returned > 0:
-		release.Return(max(h.Returned, ended), Info, 0)
+		release.Return(max(h.Returned, h.To), Info, 0)
 	}
 }
 

@@ -94,7 +94,7 @@ func (c *Case) judgeExclusion() {
 			continue
 		}
 		for _, other := range []*Hold{writer, reader} {
-			if other != nil && h.From < other.To && !(h.Shared && other.Shared) && !h.void() {
+			if other != nil && h.From < other.To && !(h.Shared && other.Shared) {
 				c.violate(h, "%v from %v, and until %v %v", h, time.Duration(h.From), time.Duration(other.To), other)
 			}
 		}
@@ -137,8 +137,7 @@ func (p peak) above(h *Hold) *Hold {
 
 // judgeTokens finds writers with one token, and tokens that are out of order. The later lock has
 // the larger token if its call began after the first one was acquired and, as long as the lock is
-// exclusive, if it was acquired after the first one had ended. (A reader that is forced out may
-// have the token of a writer whose call was under way.)
+// exclusive, if it was acquired after the first one had ended.
 func (c *Case) judgeTokens(tokensOnly bool) {
 	writers := make(map[int64]*Hold)
 	var open, all []*Hold // those that may not have ended, and those with a place in the order
@@ -158,7 +157,7 @@ func (c *Case) judgeTokens(tokensOnly bool) {
 		}
 		began := sort.Search(len(all), func(i int) bool { return all[i].From >= h.Since })
 		before := peaks[began]
-		if !tokensOnly && !h.void() {
+		if !tokensOnly {
 			open = slices.DeleteFunc(open, func(o *Hold) bool {
 				over := o.To <= h.From
 				if over {
@@ -172,7 +171,7 @@ func (c *Case) judgeTokens(tokensOnly bool) {
 			c.violate(h, "%v from %v, after %v", h, time.Duration(h.From), other)
 		}
 		all, peaks = append(all, h), append(peaks, peaks[len(peaks)-1].with(h))
-		if !h.Forced && h.To != Held {
+		if h.To != Held {
 			open = append(open, h)
 		}
 	}
@@ -213,7 +212,7 @@ func (c *Case) judgePermits() {
 func (c *Case) judgeMinHolds() {
 	var last *Hold // whose minimum hold ends last
 	for _, h := range c.Holds {
-		if last != nil && h.From < last.Kept && !h.void() {
+		if last != nil && h.From < last.Kept {
 			c.Early = append(c.Early, Violation{
 				Name: c.Name, From: h.From, To: h.To,
 				What: fmt.Sprintf("%v from %v, within the minimum hold of %s until %v", h, time.Duration(h.From), last.Who, time.Duration(last.Kept)),

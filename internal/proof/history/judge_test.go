@@ -37,26 +37,12 @@ func both(t *testing.T, holds []*history.Hold, tokensOnly bool, about string) (w
 	return wrong
 }
 
-// A reader that was forced twice before it heard that it reads has read until the first time.
-func TestJudgesTakeTheFirstTimeThatSomebodyForced(t *testing.T) {
-	reader := &history.Hold{Since: 10, From: 20, To: 30, Kept: 40, Shared: true}
-	reader.Force(18)
-	reader.Force(12)
-	writer := &history.Hold{Since: 11, From: 15, To: 25, Confirmed: true, Returned: 26}
-	holds := []*history.Hold{reader, writer}
-	assert.False(t, both(t, holds, false, "forced"))
-	assert.Empty(t, history.All(history.Judge(holds, false)))
-}
-
 func TestNobodyHasALockWithinAMinimumHold(t *testing.T) {
 	holds := func() []*history.Hold {
 		return []*history.Hold{{Names: []string{"a"}, From: 10, To: 20, Kept: 40}, {Names: []string{"a"}, Since: 15, From: 39, To: 45}}
 	}
 	early := holds()
 	assert.Len(t, history.All(history.Judge(early, false)), 1)
-	forced := holds()
-	forced[0].Force(25) // after its release
-	assert.Empty(t, history.All(history.Judge(forced, false)))
 	late := holds()
 	late[1].From = 40
 	assert.Empty(t, history.All(history.Judge(late, false)))
@@ -80,13 +66,10 @@ func TestJudgesKnowWhatEachKindOfLockAllows(t *testing.T) {
 		{"released in time, and told late", holds{{From: 1, To: 3, Confirmed: true, Returned: 8}, {From: 3, To: 9}}, false, false},
 		{"within another for no time", holds{{From: 1, To: 9}, {From: 5, To: 5, Confirmed: true, Returned: 6}}, true, false},
 		{"called together", holds{{Since: 1, From: 8, To: 9}, {Since: 1, From: 2, To: 3}}, false, false},
-		{"forced before it was known", holds{{Since: 1, From: 5, To: 5, Forced: true, Taken: 2}, {Since: 2, From: 3, To: 9}}, false, false},
-		{"forced too late", holds{{From: 1, To: 4, Forced: true, Taken: 4}, {From: 3, To: 9}}, true, false},
 
 		{"tokens that grow", holds{{From: 1, To: 2, Token: 8}, {From: 2, To: 3}, {From: 3, To: 4, Token: 9}}, false, false},
 		{"tokens that shrink", holds{{From: 1, To: 2, Token: 9}, {From: 2, To: 3, Token: 8}}, true, false},
 		{"tokens that repeat", holds{{From: 1, To: 2, Token: 9}, {From: 2, To: 3}, {From: 3, To: 4, Token: 9}}, true, false},
-		{"tokens behind a forced lock", holds{{From: 1, To: 2, Token: 9, Forced: true, Taken: 2}, {From: 2, To: 3, Token: 8}}, false, false},
 		{"two holders with tokens", holds{{From: 1, To: 9, Token: 1}, {Since: 2, From: 3, To: 9, Token: 2}}, false, tokensOnly},
 		{"tokens that cross", holds{{Since: 1, From: 3, To: 3, Token: 2}, {Since: 2, From: 4, To: 4, Token: 1}}, false, tokensOnly},
 		{"tokens in the wrong order", holds{{From: 1, To: 9, Token: 2}, {Since: 2, From: 3, To: 9, Token: 1}}, true, tokensOnly},

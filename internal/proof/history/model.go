@@ -135,14 +135,13 @@ func (s lockState) fits(e *Event) bool {
 	case e.Token == 0:
 		return true
 	case e.Function == AcquireShared:
-		return e.Token >= s.written && (e.Forced || s.writers == e.writersBefore)
+		return e.Token >= s.written && s.writers == e.writersBefore
 	default:
-		return e.Token > max(s.written, s.read) && (e.Forced || s.writers == e.writersBefore && s.readers == e.readersBefore)
+		return e.Token > max(s.written, s.read) && s.writers == e.writersBefore && s.readers == e.readersBefore
 	}
 }
 
-// with returns the state with another holder. The next holder of a lock that somebody forced may
-// have begun before it, so the tokens of the two have no order.
+// with returns the state with another holder.
 func (s lockState) with(hold string, e *Event) lockState {
 	i := 0
 	for i < len(s.holders) && s.holders[i:i+holdSize] < hold {
