@@ -18,7 +18,6 @@ type Load struct {
 	Goroutines int
 	Limit      int           // of operations; 0: none
 	Duration   time.Duration // 0: no limit
-	GoOn       bool          // after one that failed; else the first error ends the load
 
 	// Do does count operations, from the first on: Each, or what the limit leaves.
 	Do   func(ctx context.Context, first, count int) error
@@ -27,7 +26,7 @@ type Load struct {
 
 // Sample is what a Load took.
 type Sample struct {
-	Done, Failed int // operations
+	Done         int // operations
 	Elapsed, CPU time.Duration
 	Allocs       uint64 // objects
 	Bytes        uint64 // in them
@@ -41,7 +40,7 @@ type Sample struct {
 // would count for what is measured.
 const latencyRoom = 1 << 16
 
-// Measure does the operations. It returns the first error, unless it is to go on.
+// Measure does the operations. It returns the first error, which ends the load.
 func (l *Load) Measure(ctx context.Context) (Sample, error) {
 	w := &working{Load: *l}
 	w.Each = max(w.Each, 1)
@@ -64,7 +63,7 @@ func (l *Load) Measure(ctx context.Context) (Sample, error) {
 	}
 	cpu, start := CPUTime(), time.Now()
 	err := w.all(ctx)
-	s := Sample{Done: int(w.done.Load()), Failed: int(w.failed.Load()), Elapsed: time.Since(start), CPU: CPUTime() - cpu}
+	s := Sample{Done: int(w.done.Load()), Elapsed: time.Since(start), CPU: CPUTime() - cpu}
 	runtime.ReadMemStats(&after)
 	s.Allocs, s.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	slices.Sort(w.latency)
@@ -75,9 +74,9 @@ func (l *Load) Measure(ctx context.Context) (Sample, error) {
 // working is a load under way.
 type working struct {
 	Load
-	begun, done, failed atomic.Int64
-	ended               atomic.Bool
-	latency             []time.Duration // of the only goroutine; nil if it is not measured
+	begun, done atomic.Int64
+	ended       atomic.Bool
+	latency     []time.Duration // of the only goroutine; nil if it is not measured
 }
 
 func (w *working) all(ctx context.Context) error {
@@ -86,9 +85,8 @@ func (w *working) all(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range w.Goroutines {
 		all.Go(func() {
-			done, failed, err := w.one(ctx)
+			done, err := w.one(ctx)
 			w.done.Add(done)
-			w.failed.Add(failed)
 			if err != nil {
 				cancel(err)
 			}
@@ -99,7 +97,7 @@ func (w *working) all(ctx context.Context) error {
 }
 
 // one is one goroutine. What it does besides the operations would count for them.
-func (w *working) one(ctx context.Context) (done, failed int64, err error) {
+func (w *working) one(ctx context.Context) (done int64, err error) {
 	for ctx.Err() == nil {
 		first, count := w.take()
 		if count == 0 {
@@ -110,17 +108,14 @@ func (w *working) one(ctx context.Context) (done, failed int64, err error) {
 			start = time.Now()
 		}
 		if err := w.Do(ctx, first, count); err != nil {
-			if !w.GoOn {
-				return done, failed, err
-			}
-			failed += int64(count)
+			return done, err
 		}
 		if w.latency != nil {
 			w.latency = append(w.latency, time.Since(start))
 		}
 		done += int64(count)
 	}
-	return done, failed, nil
+	return done, nil
 }
 
 // take returns the first of the next operations, and their number: 0 at the end.

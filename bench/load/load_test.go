@@ -52,12 +52,6 @@ func TestLoadReturnsTheErrorOfAnOperationAndStops(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	assert.Equal(t, 7, last)
 	assert.Equal(t, 7, s.Done)
-
-	l.GoOn = true
-	s, err = l.Measure(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 100, s.Done)
-	assert.Equal(t, 1, s.Failed)
 }
 
 func TestPercentilesCountFromTheShortest(t *testing.T) {

@@ -31,14 +31,7 @@ type redquorumPeer struct{ *contention.Redquorum }
 const patience = 4 * time.Second
 
 func openRedquorum(s setup) (peer, error) {
-	return openRedquorumWith(s, redlock.WithNodeTimeout(patience))
-}
-
-// openRedquorumAsIs is for outages, which the node timeout bounds.
-func openRedquorumAsIs(s setup) (peer, error) { return openRedquorumWith(s) }
-
-func openRedquorumWith(s setup, opts ...redlock.Option) (peer, error) {
-	opened, err := newLocker(s.addresses, opts...)
+	opened, err := newLocker(s.addresses, redlock.WithNodeTimeout(patience))
 	return redquorumPeer{opened}, err
 }
 
@@ -65,7 +58,6 @@ type redsyncPeer struct {
 	redsync *redsync.Redsync
 	drivers []func() error   // each closes the driver of one server
 	options []redsync.Option // of every mutex, after those of lockUnlock
-	unlock  time.Duration    // bounds a release; 0: the caller's context does
 }
 
 // redsyncPatience is the share of its expiry, 8 s, that redsync gives an attempt. With its default
@@ -78,11 +70,6 @@ func (p *redsyncPeer) lockUnlock(ctx context.Context, locks batch) error {
 	mutex := p.redsync.NewMutex(locks.names[0], options...)
 	if err := mutex.LockContext(ctx); err != nil {
 		return err
-	}
-	if p.unlock > 0 {
-		bounded, cancel := context.WithTimeout(ctx, p.unlock)
-		defer cancel()
-		ctx = bounded
 	}
 	return held{mutex}.Unlock(ctx)
 }

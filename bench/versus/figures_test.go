@@ -34,7 +34,6 @@ type plan struct {
 	slice      time.Duration // of a peer in a round
 	goroutines []int
 	nodes      []int
-	states     []string
 	contenders []string
 	scenario   contention.Scenario // without its Mutex and Servers
 	locks      []int               // held at once
@@ -53,7 +52,6 @@ func fullPlan() *plan {
 		slice:      *figuresSlice,
 		goroutines: []int{1, 4, 16, 64, 256, 1024},
 		nodes:      []int{3, 5, 7, 9},
-		states:     states(),
 		scenario: contention.Scenario{
 			Processes: 8, Goroutines: 8, TTL: 10 * time.Second,
 			WarmUp: *figuresSlice, Window: longSlices * *figuresSlice,
@@ -68,14 +66,6 @@ func fullPlan() *plan {
 	return p
 }
 
-// states are those that this system can bring about: only Linux stops servers.
-func states() []string {
-	if runtime.GOOS != "linux" {
-		return []string{figures.Healthy, figures.Late, figures.BlackHole}
-	}
-	return []string{figures.Healthy, figures.Late, figures.Stopped, figures.BlackHole}
-}
-
 // smallPlan does everything once, as briefly as it goes.
 func smallPlan() *plan {
 	return &plan{
@@ -84,7 +74,6 @@ func smallPlan() *plan {
 		slice:      5 * time.Millisecond,
 		goroutines: []int{1, 4},
 		nodes:      []int{3},
-		states:     states(),
 		contenders: []string{"redquorum"},
 		scenario: contention.Scenario{
 			Processes: 2, Goroutines: 1, TTL: 10 * time.Second,
@@ -104,7 +93,6 @@ var experiments = []struct {
 	{figures.Throughput, measureThroughput},
 	{figures.Latency, measureLatency},
 	{figures.Contention, measureContention},
-	{figures.Minority, measureMinority},
 	{figures.Renewal, measureRenewal},
 	{figures.Nodes, measureNodes},
 	{figures.Single, measureSingle},
@@ -196,7 +184,6 @@ var values = map[string]struct {
 }{
 	figures.LocksPerSecond: {(*sample).PerSecond, true},
 	figures.Locks:          {func(s *sample) float64 { return float64(s.Done) }, true},
-	figures.Failed:         {func(s *sample) float64 { return float64(s.Failed) }, true},
 	figures.ClientCPU:      {(*sample).CPUEach, load.CPUKnown},
 	figures.ServerCPU:      {(*sample).serversEach, serverCPUKnown},
 	figures.Allocations:    {(*sample).AllocsEach, true},

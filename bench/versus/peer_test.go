@@ -98,16 +98,10 @@ func makeNames(prefix string, n int) []string {
 // has names of its own, so no peer waits for what another is still releasing.
 func openPeers(tb testing.TB, servers []*redistest.Server, entries []entry, goroutines int) []contestant {
 	tb.Helper()
-	return openOn(tb, contention.AddressesOf(servers), servers, entries, goroutines)
-}
-
-// openOn connects the peers to the addresses, which lead to the servers.
-func openOn(tb testing.TB, addresses []string, servers []*redistest.Server, entries []entry, goroutines int) []contestant {
-	tb.Helper()
 	var all []contestant
 	for i, p := range entries {
 		names := makeNames(fmt.Sprintf("versus/%d", i), namesPerPeer)
-		opened, err := p.open(setup{addresses: addresses, names: names, goroutines: goroutines})
+		opened, err := p.open(setup{addresses: contention.AddressesOf(servers), names: names, goroutines: goroutines})
 		require.NoError(tb, err, p.name)
 		tb.Cleanup(func() { assert.NoError(tb, opened.Close(), p.name) })
 		all = append(all, contestant{name: p.name, peer: opened, names: names, servers: servers})

@@ -103,7 +103,7 @@ var recoveryCourse = []struct {
 	{figures.Calm, 4, func(b *recoveryBench) error { return b.servers[2].Continue() }},
 	{"one mute", 6, func(b *recoveryBench) error { b.mute.Hold(redistest.Both, true); return nil }},
 	{figures.Calm, 4, func(b *recoveryBench) error { b.mute.Heal(); return nil }},
-	{"one 200 ms late", 6, func(b *recoveryBench) error { b.late.Delay(redistest.Both, lateness, 0); return nil }},
+	{"one 200 ms late", 6, func(b *recoveryBench) error { b.late.Delay(redistest.Both, 100*time.Millisecond, 0); return nil }},
 	{figures.Calm, 4, func(b *recoveryBench) error { b.late.Heal(); return nil }},
 	{"three killed", 6, func(b *recoveryBench) error { return b.kill(3) }},
 	{"three back, empty", 12, func(b *recoveryBench) error { return b.restart(3) }},

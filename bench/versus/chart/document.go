@@ -17,7 +17,6 @@ var parts = map[string]func(*figures.Data) string{
 	figures.Throughput: describeThroughput,
 	figures.Latency:    describeLatency,
 	figures.Contention: describeContention,
-	figures.Minority:   describeMinority,
 	figures.Renewal:    describeRenewal,
 	figures.Nodes:      describeNodes,
 	figures.Single:     describeSingle,
@@ -137,35 +136,6 @@ var contendedColumns = []figures.Column{
 func describeContention(d *figures.Data) string {
 	e := d.Experiment(figures.Contention)
 	return section(e, figures.Table(e, "", contendedColumns))
-}
-
-func describeMinority(d *figures.Data) string {
-	e := d.Experiment(figures.Minority)
-	var columns, slower []figures.Column
-	for _, state := range e.States() {
-		columns = append(columns,
-			figures.Column{Title: state + ", p50", State: state, Value: figures.P50},
-			figures.Column{Title: "p99", State: state, Value: figures.P99})
-		if state != figures.Healthy {
-			slower = append(slower, figures.Column{
-				Title: state, State: state, Value: figures.P99, Decimals: 2, Over: &figures.Column{State: figures.Healthy, Value: figures.P99},
-			})
-		}
-	}
-	return section(e, figures.Table(e, "µs", columns),
-		figures.TableOfPeers(e, "p99, divided by that of five healthy servers", slower), describeFailed(e))
-}
-
-// describeFailed says how many locks failed.
-func describeFailed(e *figures.Experiment) string {
-	most := 0.0
-	for _, row := range e.Rows {
-		most = max(most, row.Values[figures.Failed].Highest)
-	}
-	if most == 0 {
-		return "No lock failed.\n"
-	}
-	return fmt.Sprintf("Up to %s locks failed in a sample.\n", figures.Grouped(most, 0))
 }
 
 func describeRenewal(d *figures.Data) string {

@@ -17,7 +17,6 @@ const (
 	Throughput = "throughput" // by goroutines
 	Latency    = "latency"    // of one goroutine
 	Contention = "contention" // for one name
-	Minority   = "minority"   // two of five servers are late or dead
 	Renewal    = "renewal"    // by locks held
 	Nodes      = "nodes"      // by servers
 	Single     = "single"     // on one server
@@ -30,7 +29,6 @@ const (
 const (
 	LocksPerSecond = "locks/s"
 	Locks          = "locks" // how many were measured, in all
-	Failed         = "locks failed"
 	ClientCPU      = "client CPU µs/lock"
 	ServerCPU      = "servers' CPU µs/lock"
 	Allocations    = "allocations/lock"
@@ -60,14 +58,6 @@ const (
 	CollectorShare      = "garbage collector, % of a core"
 )
 
-// The states of two of five servers, in [Row.State].
-const (
-	Healthy   = "healthy"
-	Late      = "200 ms late"
-	Stopped   = "stopped"
-	BlackHole = "black holes"
-)
-
 // Data is one run.
 type Data struct {
 	Environment Environment  `json:"environment"`
@@ -93,7 +83,7 @@ type Experiment struct {
 // Row is what one peer reached at one point of an experiment.
 type Row struct {
 	Peer   string            `json:"peer"`
-	State  string            `json:"state,omitempty"` // of two of the servers; TTL; processes
+	State  string            `json:"state,omitempty"` // TTL; processes
 	Size   int               `json:"size,omitempty"`  // goroutines, servers, locks held or waiters
 	Values map[string]Figure `json:"values"`
 }

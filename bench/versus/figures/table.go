@@ -164,11 +164,6 @@ func (e *Experiment) Sizes() []int {
 	return distinct(e, func(row Row) int { return row.Size })
 }
 
-// States returns the states, in the order in which they appear.
-func (e *Experiment) States() []string {
-	return distinct(e, func(row Row) string { return row.State })
-}
-
 func distinct[V comparable](e *Experiment, of func(Row) V) (all []V) {
 	for _, row := range e.Rows {
 		if v := of(row); !slices.Contains(all, v) {
