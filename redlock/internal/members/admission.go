@@ -7,7 +7,6 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -293,13 +292,6 @@ func (st *state) failedLocked(n *member, err error) {
 		return
 	}
 	n.retryAt = st.clock.Now().Add(n.pause.Next())
-}
-
-// isForbidden reports whether a server refused a script something that its user may not do, or that
-// it does not know.
-func isForbidden(err error) bool {
-	kind := trouble.Of(err)
-	return kind == trouble.Right || kind == trouble.Unknown
 }
 
 // serverOf returns what a server said about itself at the connect.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
+	"github.com/redquorum/redquorum/internal/trouble"
 	"github.com/redquorum/redquorum/redlock/internal/members/core"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
@@ -251,6 +252,13 @@ func (rc *Reconciler) ask(ctx context.Context, asks []*inquiry, soFar func([]cor
 	rc.ms.mu.Unlock()
 	slices.SortFunc(reports, func(a, b core.Report) int { return a.Node - b.Node })
 	return reports
+}
+
+// isForbidden reports whether a server refused a script something that its user may not do, or that
+// it does not know.
+func isForbidden(err error) bool {
+	kind := trouble.Of(err)
+	return kind == trouble.Right || kind == trouble.Unknown
 }
 
 // forbidden counts the masters of the list whose register the user may not use. One of them
