@@ -21,14 +21,15 @@ import (
 )
 
 // The ways in which a lock changes hands. The work lasts so many marks, if nothing ends it. After a
-// signal it has left enough with thirty more of each.
+// signal it has left enough with six more of each. A mark is a process (sleep), so there are few: the
+// next holder works for as long as three take.
 const (
 	byItself = "at its end"
 	bySignal = "after SIGTERM"
 	byLoss   = "after a loss"
 )
 
-var marksOf = map[string]int{byItself: 40, bySignal: 400, byLoss: 100_000}
+var marksOf = map[string]int{byItself: 8, bySignal: 80, byLoss: 20_000}
 
 // shapes makes scripts, each in a file of its own.
 type shapes struct {
@@ -51,11 +52,12 @@ func (s *shapes) script(lines string) string {
 // work returns a command that leaves marks.
 func (s *shapes) work(before string) string {
 	s.works++
-	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d -a ! -e %s/enough ]; do echo A >>%[3]s/marks; i=$((i+1)); sleep 0.02; done",
+	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d -a ! -e %s/enough ]; do echo A >>%[3]s/marks; i=$((i+1)); sleep 0.1; done",
 		before, s.marks, s.dir))
 }
 
-// runner returns a command that leaves each mark in a new process of a new session, and ends.
+// runner returns a command that leaves each mark in a new process of a new session, and ends. Its
+// marks come as fast as processes start, so there are more.
 func (s *shapes) runner() string {
 	s.works++
 	before := ""
@@ -63,7 +65,7 @@ func (s *shapes) runner() string {
 		before = fmt.Sprintf("trap 'touch %s/hurry' TERM\n[ -e %[1]s/hurry ] || sleep 0.05\n", s.dir)
 	}
 	return fmt.Sprintf("%s %d", s.script(fmt.Sprintf(
-		"%secho A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[2]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", before, s.dir)), s.marks)
+		"%secho A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[2]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", before, s.dir)), 5*s.marks)
 }
 
 // plain are ways in which scripts run a command. What leaves a group or a session is in most of
@@ -127,7 +129,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) 
 		clitest.WaitFor(t, "the next holder, or work that goes on", func() bool {
 			text := readMarks(t, marks)
 			begun = strings.Contains(text, "B")
-			return begun || strings.Count(text, "A") >= before+30*s.works
+			return begun || strings.Count(text, "A") >= before+6*s.works
 		})
 		if !begun {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "enough"), nil, 0o600))
