@@ -24,10 +24,17 @@ import (
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/leasehttp"
+	"github.com/redquorum/redquorum/internal/proof/search"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )
 
+func TestMain(m *testing.M) {
+	search.RunMore(6) // they wait for other programs
+	os.Exit(m.Run())
+}
+
 func TestMistakesAreUsageErrors(t *testing.T) {
+	t.Parallel()
 	short := filepath.Join(t.TempDir(), "short")
 	require.NoError(t, os.WriteFile(short, []byte("# us\nann:too short\n"), 0o600))
 	for says, args := range map[string][]string{
@@ -95,6 +102,7 @@ func TestWhoeverHasNoPasswordIsRefusedAndWaits(t *testing.T) {
 }
 
 func TestWhoeverHangsUpHasHadAGuess(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, err := parseLogins([]byte("ann:correct horse"))
 		require.NoError(t, err)
@@ -257,6 +265,7 @@ func start(t *testing.T, lines int, args ...string) (said []string) {
 }
 
 func TestTheDemoServesAHeldLock(t *testing.T) {
+	t.Parallel()
 	said := start(t, 2, "--demo", "--listen", "127.0.0.1:0", "--allow-force")
 	assert.Regexp(t, "the password [A-Z2-7]{26}$", said[0])
 	password := said[0][len(said[0])-26:]
@@ -279,6 +288,7 @@ func TestTheDemoServesAHeldLock(t *testing.T) {
 }
 
 func TestAQueueIsOnThePage(t *testing.T) {
+	t.Parallel()
 	store := redlocktest.Start(t, 1)
 	said := start(t, 1, "--demo", "--listen", "127.0.0.1:0", "--queue", "orders", "--store", store.Endpoints()[0])
 	status, body := request(t, http.DefaultClient, http.MethodGet, strings.TrimPrefix(said[0], "redlock: serving ")+"api/v1/queues", "")
