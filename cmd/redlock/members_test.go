@@ -44,7 +44,7 @@ func interrupt(t *testing.T, urls []string, args ...string) {
 	require.NoError(t, err)
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), cmd.ProcessState.ExitCode(), "%s", rest)
-	assert.Contains(t, string(rest), "redlock: interrupted while it waited for: locks")
+	assert.Regexp(t, `redlock: interrupted( while it waited for: locks|\. Nothing is lost)`, string(rest), "it may go on meanwhile")
 }
 
 // printed is a command that a text says.
@@ -90,7 +90,7 @@ func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Start(t, 5)
 	urls := clitest.URLs(servers)
-	locker, err := redlock.New(urls[:3], redlock.WithMaxTTL(3*time.Second), redlock.WithTTL(3*time.Second))
+	locker, err := redlock.New(urls[:3], redlock.WithMaxTTL(5*time.Second), redlock.WithTTL(5*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locker.Close() }) // it may owe a release to the dead master
 	require.NoError(t, locker.Ready(t.Context()))
