@@ -147,6 +147,7 @@ func TestHistories(t *testing.T) {
 		replay(t, base)
 		return
 	}
+	t.Parallel() // only other processes play
 	count := history.Count(t, 60)
 	if base >>= 1; count <= enough {
 		base = 1

@@ -103,6 +103,7 @@ func (m *realMaster) breaks(fault string, much int) (heal func()) { return realF
 // servers and the network are as the fake nodes say.
 func TestHistoriesOnServers(t *testing.T) {
 	redistest.Require(t)
+	t.Parallel()
 	base, _ := history.Seed(t)
 	count := uint64(3)
 	switch {
