@@ -120,11 +120,11 @@ rolling: ## a restart of all masters, one at a time, on each of these servers: a
 servers: ## the tests that need a server, on Redis 7 and 8, Valkey 8 and 9 (fetches newer ones)
 	@bash .ci/test-servers
 
+# They mostly wait, for servers and browsers: two modules at a time. What one says comes at its end.
 test-nested: ## vet and test the modules below the root
-	@for module in $(NESTED); do \
-		echo "$$module: go mod tidy -diff && go vet ./... && go test ./..."; \
-		(cd "$$module" && go mod tidy -diff && go vet ./... && go test ./...) || exit 1; \
-	done
+	@printf '%s\n' $(NESTED) | xargs -P 2 -I MODULE bash -c 'cd MODULE; status=0; \
+		said=$$( (go mod tidy -diff && go vet ./... && go test -vet=off ./...) 2>&1) || status=$$?; \
+		printf "%s\n" "MODULE: go mod tidy -diff && go vet ./... && go test -vet=off ./..." "$$said"; exit $$status'
 
 pictures: ## look at the dashboard with Chromium, and take the pictures of docs/images
 	cd internal/proof/browser && go test -count=1 -v . -pictures ../../../docs/images
