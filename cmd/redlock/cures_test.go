@@ -219,6 +219,7 @@ func (b *bed) connect() redis.Conn {
 // TestCures puts what can be wrong on real servers, reads what redlock doctor says, does it, and
 // asks again. With -v it prints the table.
 func TestCures(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("not with -short: it starts a server or more for each trouble")
 	}
