@@ -72,23 +72,33 @@ func givesUp(a *actor) {
 }
 
 // keepsBehind has a writer get the name of a reader that releases it, and release it itself. No
-// master keeps readers out once its minimum hold is over.
+// master keeps readers out once its minimum hold is over, nor one that refused the writer to the
+// end, because others had the name there.
 func (a *actor) keepsBehind() {
 	name, after := "behind-"+a.fresh(), 5*time.Millisecond+upTo(a.rng, 20*time.Millisecond)
 	first := a.acquire(a.unrenewed(a.reader(name, false)))
 	if first == nil {
 		return
 	}
-	var releasing sync.WaitGroup
-	releasing.Go(func() {
-		time.Sleep(after)
-		a.fork(0).unlock(first)
-	})
 	q := a.unrenewed(a.mutex(name, true))
 	q.asked.minHold = 2*after + upTo(a.rng, 50*time.Millisecond)
 	q.asked.opts = append(q.asked.opts, redlock.WithMinHold(q.asked.minHold))
-	h := a.acquire(q)
+	life := a.life()
+	refusing := a.masters[life.client.plan.list[0]]
+	others := a.plan.masters > 2 && len(life.client.plan.list) == a.plan.masters
+	var releasing sync.WaitGroup
+	releasing.Go(func() {
+		time.Sleep(after)
+		if others {
+			_, _ = refusing.do("SET", name, theirs) //nolint:errcheck // all are up
+		}
+		a.fork(0).unlock(first)
+	})
+	h := a.acquireBy(life, q)
 	releasing.Wait()
+	if others {
+		_, _ = refusing.do("DEL", name) //nolint:errcheck // all are up
+	}
 	if h == nil {
 		return
 	}
