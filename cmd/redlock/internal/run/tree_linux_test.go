@@ -21,8 +21,8 @@ import (
 )
 
 // The ways in which a lock changes hands. The work lasts so many marks, if nothing ends it. After a
-// signal it has left enough with six more of each. A mark is a process (sleep), so there are few: the
-// next holder works for as long as three take.
+// signal it has left enough with six more of each. A mark is a process (sleep), so there are few:
+// the next holder works for as long as three take.
 const (
 	byItself = "at its end"
 	bySignal = "after SIGTERM"
