@@ -112,8 +112,8 @@ func byHTTP(url string) func(ctx context.Context, first, count int) error {
 	}
 }
 
-// TestDoors measures a lock and its unlock through the doors of `redlock serve`, over three masters,
-// beside the same client on one plain redis-server, in turns. It asserts no figure.
+// TestDoors measures a lock and its unlock through the doors of `redlock serve`, over three
+// masters, beside the same client on one plain redis-server, in turns. It asserts no figure.
 //
 //	go test -count=1 -timeout 10m -run 'TestDoors$' -v . -doors 2s
 func TestDoors(t *testing.T) {
@@ -156,8 +156,8 @@ func median(of []float64) float64 {
 
 var crowd = flag.Int("crowd", 100, "of how many connections TestCrowdOfDoors is; a fifth of that are requests that wait")
 
-// TestCrowdOfDoors tells what a server takes for connections that do nothing and requests that wait,
-// and what masters see of them.
+// TestCrowdOfDoors tells what a server takes for connections that do nothing and requests that
+// wait, and what masters see of them.
 //
 //	go test -count=1 -timeout 10m -run 'TestCrowdOfDoors$' -v . -crowd 10000
 func TestCrowdOfDoors(t *testing.T) {

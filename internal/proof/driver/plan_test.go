@@ -235,9 +235,9 @@ func (p *plan) drawClock(rng *rand.Rand) {
 // and there are no elections and queues, which go by them.
 func (p *plan) tokensByClocks() bool { return p.changes && p.wrong >= 0 }
 
-// nearClocks takes back the clocks of clients that are far ahead, if masters forget. By such a clock
-// a counter is ten seconds ahead, and once it is lost, the masters' clocks do not make up for it:
-// MaxTTL is shorter here (docs/fencing.md).
+// nearClocks sets back the clocks of clients that are far ahead, if masters forget. By such a
+// clock counter is ten seconds ahead, and once it is lost, the masters' clocks do not make up for
+// it: MaxTTL is shorter here (docs/fencing.md).
 func (p *plan) nearClocks() {
 	for i := range p.clients {
 		if p.forgets {
