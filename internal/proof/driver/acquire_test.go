@@ -195,7 +195,8 @@ func (a *actor) refused(q *request, err error, ctx *limited, life *life) {
 	a.reachIf("a grant without enough validity", is(err, redlock.ErrNoValidity))
 	a.reachIf("a call with an ended context", ctx.Err() != nil && !q.waits)
 	if is(err, redlock.ErrTaken) {
-		fresh := len(q.names) == 1 && strings.HasPrefix(q.names[0], "once") && !(a.plan.keepsReleases() && (q.waits || q.rounds > 1)) &&
+		// Where a name was released just before, the rest of the votes may have been cut off.
+		fresh := len(q.names) == 1 && (q.waits || ctx.Err() == nil) && strings.HasPrefix(q.names[0], "once") && !(a.plan.keepsReleases() && (q.waits || q.rounds > 1)) &&
 			!(a.plan.spoiled() && q.asked.fencing) // a counter that others overwrite does not follow the others
 		a.promise("ErrTaken means that somebody has it", !fresh, "%s: %s %v: %v, and nobody ever used the name", a.who, q.call, q.names, err)
 	}

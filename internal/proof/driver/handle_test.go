@@ -304,9 +304,9 @@ func (a *actor) unlock(h *handle) {
 		"%s: Unlock: %v", a.who, err)
 	a.promise("Unlock ends the lock", h.lock.Err() != nil && h.lock.Remaining() <= 0, "%v: after Unlock, Err is %v and %v are left", h.hold, h.lock.Err(), h.lock.Remaining())
 	a.promise("a lost lock stays lost", !is(before, redlock.ErrLost) || is(err, redlock.ErrLost), "%v was lost (%v), and Unlock returned %v", h.hold, before, err)
-	// The master that the release before was on its way to may have refused this lock, which then
-	// needs the one that is ill.
-	bare := strings.HasPrefix(h.hold.Names[0], "re")
+	// The master that another release was on its way to may have refused this lock. Then it needs
+	// the one that is ill.
+	bare := len(a.plan.faults) > 0 && !strings.HasPrefix(h.hold.Names[0], "once")
 	if a.plan.steady() && a.look && before == nil && !again && !h.wild() && !bare && !h.taken.Load() && began < h.hold.Since.Add(h.ttl/3) && !h.extended.Load() {
 		a.promise("Unlock in calm times", !is(err, redlock.ErrNoQuorum), "%v: Unlock: %v", h.hold, err)
 	}

@@ -314,13 +314,15 @@ func (p *plan) cutsChanges() bool {
 	return p.changes && p.suffers("killed") && slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
 }
 
-// quarantines returns how many quarantines a master may go through, one after another: what comes
-// back from a snapshot may have forgotten that it forgot, and waits again.
-func (p *plan) quarantines() time.Duration {
-	if p.suffers("restarts from a snapshot") {
-		return 2
+// quarantines returns how many quarantines a master may go through, one after another: one for each
+// time that it forgot, and one more where a client saw nothing of that.
+func (p *plan) quarantines() (n time.Duration) {
+	for _, f := range p.faults {
+		if slices.Contains(forgetful, f.what) && n < 2 {
+			n++
+		}
 	}
-	return 1
+	return n + 1
 }
 
 // has reports whether something happens beside the actors.
