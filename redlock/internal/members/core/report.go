@@ -69,9 +69,11 @@ func ToldNext(roster *record.Roster, reports []Report) (next *record.Roster, by 
 	return next, len(ids)
 }
 
-// isOf reports whether the master is one of a cluster, or was before it forgot.
+// isOf reports whether the master is one of a cluster, or was before it forgot: while it waits,
+// when it has waited and nobody let it rejoin yet, and when it lost a part of its keys. One that
+// only may become a member is none.
 func (r *Report) isOf(cluster string) bool {
-	return cluster != "" && r.Place.Cluster == cluster && r.Place.Member != "" && (r.Told() != nil || r.Marker.State == record.MarkerLost)
+	return cluster != "" && r.Place.Cluster == cluster && r.Place.Member != "" && (r.Place.Joined == 0 || r.Marker.State == record.MarkerLost)
 }
 
 // masters counts those that are of a cluster, whatever version they were told.

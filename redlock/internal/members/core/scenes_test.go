@@ -78,6 +78,9 @@ var sentences = []sentence{
 		s.say(w[1], record.MarkerActive, record.Place{Cluster: w[2], Joined: 1}, nil)
 	}},
 	{regexp.MustCompile(`^([\w ]+): forgot (\w)(?: as (\w))?(?: in life (\d))?$`), (*scene).forgot},
+	{regexp.MustCompile(`^([\w ]+): forgot (\w), and has waited$`), func(s *scene, w []string) {
+		s.say(w[1], record.MarkerActive, record.Place{Cluster: w[2], Life: 1}, nil)
+	}},
 	{regexp.MustCompile(`^([\w ]+): torn (\w+)$`), (*scene).torn},
 	{regexp.MustCompile(`^([\w ]+): new$`), func(s *scene, w []string) { s.say(w[1], record.MarkerActive, record.Place{}, nil) }},
 	{regexp.MustCompile(`^([\w ]+): waits for (\w)$`), (*scene).waits},
