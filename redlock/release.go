@@ -118,11 +118,9 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 	if l.life.isClosed() {
 		return ErrClosed
 	}
-	locks := l.releaseHeld(nil)
-	again := l.unanswered.take(l.clock.Now())
-	inChunks(again, func(lock *Lock) *round.Round { return lock.startRelease(nil, false) })
+	locks := l.releaseHeld(nil, l.unanswered.take(l.clock.Now())...)
 	var failed *multierror.Error
-	for _, lock := range slices.Concat(locks, again) {
+	for _, lock := range locks {
 		err := lock.unlock(ctx, lock.lastRelease)
 		if err != nil {
 			failed = multierror.Append(failed, err)
@@ -170,12 +168,14 @@ func (u *unanswered) take(now clock.Instant) []*Lock {
 // they fit into the queues of the nodes.
 const maxReleased = 4096
 
-// releaseHeld releases all locks that are held.
-func (l *Locker) releaseHeld(why error) []*Lock {
+// releaseHeld releases all locks that are held, and asks anew for others beside them: a master that
+// does not answer takes its time once.
+func (l *Locker) releaseHeld(why error, again ...*Lock) []*Lock {
 	locks := l.expiry.All()
 	if why == nil { // the parts of a set are no caller's
 		locks = slices.DeleteFunc(locks, func(lock *Lock) bool { return lock.part })
 	}
+	locks = append(locks, again...)
 	inChunks(locks, func(lock *Lock) *round.Round {
 		if why != nil && lock.guards {
 			lock.endGuarded(why)

@@ -392,6 +392,26 @@ func TestUnlockAgainTellsTheReleaseAsItIsNow(t *testing.T) {
 	}
 }
 
+// A master that does not answer takes its time once, also where there are locks of an UnlockAll
+// before.
+func TestUnlockAllWaitsForSilentMastersOnce(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithTTL(time.Minute))
+		release := func(name string) time.Duration {
+			c.Lock(l, name)
+			c.Each(virtual.Mute, 1, 2)
+			began := time.Now()
+			require.ErrorIs(t, l.UnlockAll(ctx), redlock.ErrNoQuorum)
+			took := time.Since(began)
+			c.Each(virtual.Unmute, 1, 2)
+			time.Sleep(time.Second)
+			return took
+		}
+		assert.InDelta(t, 500, release("first").Milliseconds(), 1)
+		assert.InDelta(t, 500, release("second").Milliseconds(), 1, "with the release of the first one")
+	})
+}
+
 // A release that failed at a node is made again: it has not been run there.
 func TestUnlockAgainReleasesWhereItFailed(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
