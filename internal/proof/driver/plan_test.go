@@ -246,8 +246,8 @@ func (p *plan) nearClocks() {
 	}
 }
 
-// ordered returns a token if its order is promised, and otherwise none. The clocks of masters make up
-// for lost counters if they are within ten seconds of each other (docs/fencing.md).
+// ordered returns a token if its order is promised, and otherwise none. The clocks of masters make
+// up for lost counters if they are within ten seconds of each other (docs/fencing.md).
 func (r *run) ordered(token int64) int64 {
 	apart := r.plan.forgets && r.plan.wrong >= 0 && r.plan.clock.Abs() > 10*time.Second
 	if apart || r.plan.tokensByClocks() {
