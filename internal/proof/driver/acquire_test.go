@@ -443,6 +443,7 @@ func does(a *actor) {
 		case <-time.After(upTo(a.rng, 50*time.Millisecond) << (3 * a.rng.IntN(2))):
 		}
 		a.runsOn(inner, h)
+		h.over() // before the release: another client may have the lock when Do returns
 		if a.rng.IntN(2) == 0 {
 			return failed
 		}
@@ -456,7 +457,6 @@ func does(a *actor) {
 		a.leaves(q, life)
 		return
 	}
-	h.over()
 	a.reachIf("a lock that was lost under Do", is(err, redlock.ErrLost))
 	a.promise("Do releases", h.lock.Err() != nil, "%s: the lock is held after Do", a.who)
 	a.promise("the error of Do", err == nil || is(err, failed, redlock.ErrLost, redlock.ErrClosed, redlock.ErrNoQuorum), "%s: Do: %v", a.who, err)
