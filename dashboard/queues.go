@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/backlog"
 	"github.com/redquorum/redquorum/internal/prose"
+	"github.com/redquorum/redquorum/queue/backlog"
 	"github.com/redquorum/redquorum/redlock"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/admin/survey"
-	"github.com/redquorum/redquorum/internal/backlog"
 	"github.com/redquorum/redquorum/queue"
+	"github.com/redquorum/redquorum/queue/backlog"
 	"github.com/redquorum/redquorum/redlock"
 	"github.com/redquorum/redquorum/redlock/redlocktest"
 )

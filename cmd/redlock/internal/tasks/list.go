@@ -10,9 +10,9 @@ import (
 	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/terminal"
-	"github.com/redquorum/redquorum/internal/backlog"
 	"github.com/redquorum/redquorum/internal/prose"
 	"github.com/redquorum/redquorum/queue"
+	"github.com/redquorum/redquorum/queue/backlog"
 	"github.com/redquorum/redquorum/redlock"
 )
 

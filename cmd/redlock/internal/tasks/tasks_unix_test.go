@@ -19,9 +19,9 @@ import (
 
 	"github.com/redquorum/redquorum/cmd/redlock/internal/cli"
 	"github.com/redquorum/redquorum/cmd/redlock/internal/clitest"
-	"github.com/redquorum/redquorum/internal/backlog"
 	"github.com/redquorum/redquorum/internal/proof/servers/cluster"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
+	"github.com/redquorum/redquorum/queue/backlog"
 )
 
 func TestMain(m *testing.M) {
