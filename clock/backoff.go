@@ -1,9 +1,9 @@
 package clock
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"time"
-
-	"github.com/redquorum/redquorum/internal/random"
 )
 
 // Backoff is the pause between two attempts. It doubles from Shortest to Longest. Each pause is
@@ -19,7 +19,9 @@ type Backoff struct {
 func (b *Backoff) Next() time.Duration {
 	d := max(b.next, b.Shortest)
 	b.next = min(2*d, b.Longest)
-	return d/2 + random.N(d/2+1)
+	var bits [8]byte
+	_, _ = rand.Read(bits[:]) // which never fails, and which a test that seeds it decides
+	return d/2 + time.Duration(binary.LittleEndian.Uint64(bits[:])%uint64(d/2+1))
 }
 
 // Reset starts over with the shortest pause.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/internal/random"
+	"github.com/redquorum/redquorum/redlock/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wait"
 	"github.com/redquorum/redquorum/redlock/internal/wire"

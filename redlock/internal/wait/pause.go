@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
-	"github.com/redquorum/redquorum/internal/random"
+	"github.com/redquorum/redquorum/redlock/internal/random"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 

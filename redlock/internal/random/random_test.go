@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/redquorum/redquorum/internal/random"
+	"github.com/redquorum/redquorum/redlock/internal/random"
 )
 
 func TestNumbersAreInRangeAndReachItsEnds(t *testing.T) {
