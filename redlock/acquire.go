@@ -129,7 +129,7 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 		return nil, nil, err
 	}
 	chooses := lock.kind.chooses()
-	r := lock.newAcquire(round.Spec{Any: chooses, Alone: ctx.Done() == nil}, false)
+	r := lock.newAcquire(round.Spec{Any: chooses, Alone: true}, false)
 	r.Send(began.Add(lock.timeout), 0)
 	if chooses {
 		if v, _ := r.Wait(ctx); v == quorum.Denied { //nolint:errcheck // finish waits, too
@@ -147,7 +147,7 @@ func (l *Locker) tryAcquire(ctx context.Context, c *call) (*Lock, *round.Round, 
 // grants.
 func (lock *Lock) sendOne(c *call, one int, before quorum.NodeSet) *round.Round {
 	lock.begin(lock.locker.clock.Now(), c.maxHold)
-	r := lock.newAcquire(round.Spec{One: one, Before: before}, false)
+	r := lock.newAcquire(round.Spec{One: one, Before: before, Alone: true}, false)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -27,11 +28,13 @@ import (
 // as is the end of one that nobody reads: a server that has gone is noticed while nobody calls, as
 // ever.
 //
-// Why a caller does not wait for longer than its deadline: what ends a call before its reply
-// (tick, Withdraw) ends the read of a caller, under mu, by a deadline in the past. The caller has
-// not begun to decode a reply there: it waits for the first byte outside redigo, which takes every
-// error for the end. Behind the first byte it reads as the reader does; if the rest of a reply does
-// not come, the same deadline ends the connection, and its calls have an unknown fate.
+// Why a caller does not wait for longer than its deadline, or than its context: what ends a call
+// before its reply (tick, Withdraw) ends the read of a caller, under mu, by a deadline in the past,
+// and so does the end of the context, if that caller still has the turn. It calls the reader then,
+// for the reply that is on its way. The caller has not begun to decode a reply there: it waits for
+// the first byte outside redigo, which takes every error for the end. Behind the first byte it
+// reads as the reader does; if the rest of a reply does not come, the same deadline ends the
+// connection, and its calls have an unknown fate.
 //
 // Why nobody matches on a connection that has ended: the reader takes the turn for its last read,
 // which fails, and keeps it. It reads nothing where a caller's read failed: what redigo has yet may
@@ -45,29 +48,36 @@ const leftAlone = 10 * time.Millisecond
 type Decider interface{ Decided() bool }
 
 // Collect reads replies in the reader's place, if nobody reads, until what the caller waits for has
-// been decided. It may return earlier: then the outcome comes by the call's Sink as always. It is
-// for the maker of a call with [Request.Collects], on the goroutine that made it, without a mutex:
-// it runs the Sinks of all calls whose replies it meets.
-func (n *Node) Collect(wanted Decider) {
+// been decided, or ctx ends. It may return earlier: then the outcome comes by the call's Sink as
+// always. It is for the maker of a call with [Request.Collects], on the goroutine that made it,
+// without a mutex: it runs the Sinks of all calls whose replies it meets.
+func (n *Node) Collect(ctx context.Context, wanted Decider) {
 	n.mu.Lock()
 	c := n.conn
-	if c == nil || !c.takeTurnLocked() {
+	if c == nil || !c.takeTurnLocked(wanted) {
 		n.mu.Unlock()
 		return
 	}
 	n.mu.Unlock()
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { n.interrupt(c, wanted) })()
+	}
 	var err error
 	for err == nil && !wanted.Decided() {
 		if err = c.guard.await(); err == nil {
 			err = n.readBatch(c)
 		}
 	}
+	late := !wanted.Decided()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if c.interrupted {
 		_ = c.network.SetReadDeadline(time.Time{}) //nolint:errcheck // then the next read ends the connection
 	}
-	c.collecting, c.interrupted = false, false
+	if c.interrupted && late {
+		c.callReaderLocked()
+	}
+	c.collector, c.interrupted = nil, false
 	if err != nil && !errors.Is(err, errInterrupted) {
 		c.failed = err
 		c.giveUpLocked(err)
@@ -83,12 +93,13 @@ func (c *conn) expectLocked(r *Request) {
 	}
 }
 
-// takeTurnLocked reports whether a caller has the turn from here on. If not, the reader reads.
-func (c *conn) takeTurnLocked() bool {
+// takeTurnLocked reports whether the caller that waits for this has the turn from here on. If not,
+// the reader reads.
+func (c *conn) takeTurnLocked(wanted Decider) bool {
 	if c.err == nil && c.parked {
 		select {
 		case <-c.turn:
-			c.collecting = true
+			c.collector = wanted
 			return true
 		default: // another caller collects
 		}
@@ -105,9 +116,18 @@ func (c *conn) callReaderLocked() {
 	}
 }
 
+// interrupt makes a caller stop, if it still has the turn.
+func (n *Node) interrupt(c *conn, wanted Decider) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c.collector == wanted {
+		c.interruptLocked()
+	}
+}
+
 // interruptLocked makes a caller that collects stop.
 func (c *conn) interruptLocked() {
-	if c.collecting && !c.interrupted {
+	if c.collector != nil && !c.interrupted {
 		c.interrupted = true
 		_ = c.network.SetReadDeadline(past) //nolint:errcheck // only a closed connection has none, and that ends the read
 	}
@@ -135,7 +155,7 @@ func (n *Node) park(c *conn) {
 		case <-late:
 		}
 		n.mu.Lock()
-		if c.parked && !c.collecting && c.answered == seen {
+		if c.parked && c.collector == nil && c.answered == seen {
 			c.callReaderLocked()
 		}
 		seen = c.answered

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ type collector struct {
 
 func (c *collector) Complete(index int, reply any, err error) {
 	c.node.mu.Lock()
-	c.collected = c.node.conn != nil && c.node.conn.collecting
+	c.collected = c.node.conn != nil && c.node.conn.collector != nil
 	c.node.mu.Unlock()
 	c.waiter.Complete(index, reply, err)
 }
@@ -34,7 +35,7 @@ func (h *harness) promise(args ...any) *collector {
 // collect makes a call and collects it.
 func (h *harness) collect(args ...any) *collector {
 	c := h.promise(args...)
-	h.node.Collect(c)
+	h.node.Collect(ctx, c)
 	return c
 }
 
@@ -75,7 +76,7 @@ func TestACallerGivesTheTurnBackToTheReader(t *testing.T) {
 		h.server.Delay(nil, func() time.Duration { delay += 4 * time.Millisecond; return delay })
 		own := h.promise("ECHO", "own")
 		last := h.command("ECHO", "last")
-		h.node.Collect(own)
+		h.node.Collect(ctx, own)
 		for i, w := range []*waiter{own.waiter, last} {
 			require.NoError(t, w.wait().err)
 			assert.Less(t, w.wait().after, time.Duration(i+1)*4*time.Millisecond+leftAlone/2)
@@ -94,6 +95,44 @@ func TestADeadlineEndsTheReadOfACallerAndNotTheConnection(t *testing.T) {
 		pass(time.Millisecond)
 		assert.Equal(t, []byte("next"), h.collect("ECHO", "next").reply(), "behind the late reply, which is nobody's")
 		assert.EqualValues(t, 1, h.dials.Load())
+	})
+}
+
+// The call goes on, and its reply is read at once when it comes, although its caller has gone.
+func TestAContextEndsTheReadOfACallerAndNotItsCall(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.parked()
+		h.server.Delay(nil, func() time.Duration { return 3 * time.Millisecond })
+		for _, until := range []time.Duration{0, 2 * time.Millisecond} {
+			began := time.Now()
+			limited, cancel := context.WithTimeout(ctx, until)
+			c := h.promise("ECHO", "late")
+			h.node.Collect(limited, c)
+			assert.Equal(t, until, time.Since(began))
+			assert.False(t, c.Decided())
+			assert.Equal(t, 3*time.Millisecond, c.wait().after)
+			cancel()
+			h.parked()
+		}
+	})
+}
+
+// It ends between two calls, or once the next caller reads.
+func TestAContextThatEndsLateEndsNoReadOfAnother(t *testing.T) {
+	inBubble(t, func(h *harness) {
+		h.parked()
+		limited, cancel := context.WithCancel(ctx)
+		first := h.promise("ECHO", "first")
+		h.node.Collect(limited, first)
+		h.node.mu.Lock()
+		c := h.node.conn
+		h.node.mu.Unlock()
+		cancel()
+		h.server.Delay(nil, func() time.Duration { return 3 * time.Millisecond })
+		time.AfterFunc(time.Millisecond, func() { h.node.interrupt(c, first) })
+		next := h.collect("ECHO", "next")
+		assert.True(t, next.Decided())
+		assert.True(t, next.collected)
 	})
 }
 
@@ -150,7 +189,7 @@ func TestAConnectionEndsWhileACallerReads(t *testing.T) {
 					end(h)
 					h.server.Continue()
 				}()
-				h.node.Collect(own)
+				h.node.Collect(ctx, own)
 				own.fails(Unknown, nil)
 				kept.wait()
 				pass(time.Second)
@@ -191,7 +230,7 @@ func TestNothingIsMatchedBehindWhatACallerFoundOutOfStep(t *testing.T) {
 			h.server.Inject([]byte(":1\r\n+X\r\n" + strings.Repeat(":2\r\n", maxBatch-1)))
 		}()
 		own := h.promise("ECHO", "own")
-		h.node.Collect(own)
+		h.node.Collect(ctx, own)
 		assert.Equal(t, int64(1), own.reply())
 		for _, w := range others {
 			w.fails(Unknown, nil)

@@ -44,10 +44,10 @@ type conn struct {
 	lent  bool       // a caller writes in its place
 	spare []outgoing // the memory of that caller's batch
 
-	collects    bool // the last call was one that its caller collects
-	parked      bool // the reader leaves the turn to callers, until it is called
-	collecting  bool // a caller has the turn
-	interrupted bool // and shall return it
+	collects    bool    // the last call was one that its caller collects
+	parked      bool    // the reader leaves the turn to callers, until it is called
+	collector   Decider // what the caller that has the turn waits for; nil where none has it
+	interrupted bool    // and shall return it
 
 	pending   ring          // sent, in the order of their replies
 	scripts   []*Script     // given to the server on this connection

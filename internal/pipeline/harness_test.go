@@ -175,6 +175,9 @@ func (w *waiter) fails(fate Fate, reason error) result {
 	return r
 }
 
+// ctx of a caller that does not give up.
+var ctx = context.Background()
+
 const testDeadline = 100 * time.Millisecond
 
 // do makes a call. Its deadline is testDeadline unless the request has one.

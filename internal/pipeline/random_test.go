@@ -101,7 +101,9 @@ func (c *caller) ask(text string) {
 	direct := c.random.IntN(2) == 0
 	w := c.do(false, Request{Words: Command("ECHO", text), Accept: isText, Direct: direct, Collects: direct})
 	if direct && c.random.IntN(8) > 0 { // otherwise it does not come as promised
-		c.node.Collect(w)
+		limited, cancel := context.WithTimeout(ctx, time.Duration(1+c.random.IntN(3000))*time.Microsecond)
+		c.node.Collect(limited, w)
+		cancel()
 	}
 	if r := c.ended(w); r.err == nil {
 		assert.Equal(c.t, []byte(text), r.reply)

@@ -45,7 +45,7 @@ func (r *Round) confirmedBy(u *Round) Rule {
 // quorum answered r and, by the answers to u, still counts as having answered. Nodes whose key is
 // no lock count as failed from then on.
 func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
-	u.await(ctx.Done())
+	u.await(ctx)
 	u.mu.Lock()
 	v, errs := u.verdict, []error(nil)
 	if u.rare != nil {

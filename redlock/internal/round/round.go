@@ -117,7 +117,7 @@ type Spec struct {
 	One    int            // which of several the round is about; 0 if there is no choice
 	Before quorum.NodeSet // nodes that may have our value since an earlier round
 
-	Alone      bool           // who sends it then waits for it, with nothing that ends the wait
+	Alone      bool           // who sends it waits for it at once
 	Background bool           // nobody may wait for its end: tell [Rounds.Counting] and [Rounds.Voted]
 	Expected   quorum.NodeSet // of a release: the nodes that have or may have the lock
 	Until      clock.Instant  // of a release: until when the keys stay taken, for [wire.Retain]

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -17,10 +18,11 @@ import (
 func TestNoSignalOfARoundReachesAnother(t *testing.T) {
 	for range 200 {
 		rounds := &Rounds{}
-		r, ended, over := &Round{rounds: rounds}, make(chan struct{}), make(chan struct{})
+		r, over := &Round{rounds: rounds}, make(chan struct{})
+		ctx, end := context.WithCancel(t.Context())
 		go func() {
 			defer close(over)
-			r.await(ended)
+			r.await(ctx)
 		}()
 		waits := func() bool {
 			r.mu.Lock()
@@ -32,7 +34,7 @@ func TestNoSignalOfARoundReachesAnother(t *testing.T) {
 		}
 		r.mu.Lock()
 		wake := r.wake
-		close(ended)
+		end()
 		r.verdict, r.wake = quorum.Won, nil // as decideLocked does
 		wake <- struct{}{}
 		r.mu.Unlock()

@@ -19,11 +19,11 @@ func (r *Round) Verdict() quorum.Verdict {
 func (r *Round) Decided() bool { return r.Verdict() != quorum.Pending }
 
 // Await waits for the verdict. It comes at the deadline at the latest, when every vote is in.
-func (r *Round) Await() { r.await(nil) }
+func (r *Round) Await() { r.await(context.Background()) }
 
 // Wait returns the verdict, or Pending and the error of ctx if ctx ends first.
 func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
-	r.await(ctx.Done())
+	r.await(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.verdict == quorum.Pending {
@@ -39,13 +39,14 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	return r.verdict, nil
 }
 
-// await returns when there is a verdict, or ended is closed. The first that waits gets a channel
+// await returns when there is a verdict, or ctx ends. The first that waits gets a channel
 // that is used again: whoever takes it away from the round under mu, the round with its signal or
 // the waiter without, leaves it to the waiter alone. So no signal of one round reaches another.
-func (r *Round) await(ended <-chan struct{}) {
-	if r.request.Collects && ended == nil {
-		r.Nodes()[0].Collect(r)
+func (r *Round) await(ctx context.Context) {
+	if r.request.Collects {
+		r.Nodes()[0].Collect(ctx, r)
 	}
+	ended := ctx.Done()
 	r.mu.Lock()
 	if r.verdict != quorum.Pending {
 		r.mu.Unlock()
