@@ -118,10 +118,10 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 	if l.life.isClosed() {
 		return ErrClosed
 	}
-	locks := l.releaseHeld(nil, l.unanswered.take(l.clock.Now())...)
+	locks, rounds := l.releaseHeld(nil, l.unanswered.take(l.clock.Now())...)
 	var failed *multierror.Error
-	for _, lock := range locks {
-		err := lock.unlock(ctx, lock.lastRelease)
+	for i, lock := range locks {
+		err := lock.unlock(ctx, func() *round.Round { return rounds[i] }) // not what others have asked since
 		if err != nil {
 			failed = multierror.Append(failed, err)
 		}
@@ -130,13 +130,6 @@ func (l *Locker) UnlockAll(ctx context.Context) error {
 		}
 	}
 	return failed.ErrorOrNil()
-}
-
-// lastRelease returns the newest release of a lock that has one.
-func (lock *Lock) lastRelease() *round.Round {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	return lock.release
 }
 
 // unanswered are locks that [Locker.UnlockAll] has released, and that too few nodes have answered.
@@ -169,41 +162,40 @@ func (u *unanswered) take(now clock.Instant) []*Lock {
 const maxReleased = 4096
 
 // releaseHeld releases all locks that are held, and asks anew for others beside them: a master that
-// does not answer takes its time once.
-func (l *Locker) releaseHeld(why error, again ...*Lock) []*Lock {
-	locks := l.expiry.All()
+// does not answer takes its time once. It returns them with the round of each, as inChunks does.
+func (l *Locker) releaseHeld(why error, again ...*Lock) (locks []*Lock, rounds []*round.Round) {
+	locks = l.expiry.All()
 	if why == nil { // the parts of a set are no caller's
 		locks = slices.DeleteFunc(locks, func(lock *Lock) bool { return lock.part })
 	}
 	locks = append(locks, again...)
-	inChunks(locks, func(lock *Lock) *round.Round {
+	return locks, inChunks(locks, func(lock *Lock) *round.Round {
 		if why != nil && lock.guards {
 			lock.endGuarded(why)
 			return nil
 		}
 		return lock.startRelease(why, false)
 	})
-	return locks
 }
 
 // inChunks sends a release of each lock (send returns nil for none), as fast as the nodes take
-// them. Once a quorum does not answer, it goes on without waiting: what the nodes do not take ends
-// with its TTL.
-func inChunks(locks []*Lock, send func(lock *Lock) *round.Round) {
-	rounds := make([]*round.Round, 0, min(len(locks), maxReleased))
+// them, and returns them. Once a quorum does not answer, it goes on without waiting: what the nodes
+// do not take ends with its TTL.
+func inChunks(locks []*Lock, send func(lock *Lock) *round.Round) []*round.Round {
+	rounds := make([]*round.Round, 0, len(locks))
 	answered := true
 	for chunk := range slices.Chunk(locks, maxReleased) {
-		rounds = rounds[:0]
 		for _, lock := range chunk {
 			rounds = append(rounds, send(lock))
 		}
-		for _, r := range rounds {
+		for _, r := range rounds[len(rounds)-len(chunk):] {
 			if answered && r != nil {
 				r.Await()
 				answered = r.Verdict() != quorum.NoQuorum
 			}
 		}
 	}
+	return rounds
 }
 
 // A lock of Do guards a function, which goes on until it notices that its context has ended. So

@@ -412,6 +412,31 @@ func TestUnlockAllWaitsForSilentMastersOnce(t *testing.T) {
 	})
 }
 
+// A master that does not answer takes its time once, also where others ask anew meanwhile for a lock
+// that UnlockAll releases.
+func TestUnlockAllWaitsForItsOwnReleases(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithoutRenewal())
+		acquire := func(name string, ttl time.Duration) *redlock.Lock {
+			lock, err := l.TryLock(ctx, name, redlock.WithTTL(ttl))
+			require.NoError(t, err)
+			return lock
+		}
+		acquire("slow", 2*time.Second)
+		time.Sleep(1800 * time.Millisecond)
+		quick := acquire("quick", 400*time.Millisecond) // it ends behind the other, with a fifth of its timeout
+		c.Each(virtual.Mute, 1, 2)
+		began, took := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			assert.ErrorIs(t, l.UnlockAll(ctx), redlock.ErrNoQuorum)
+			took <- time.Since(began)
+		}()
+		time.Sleep(90 * time.Millisecond)
+		assert.ErrorIs(t, quick.Unlock(ctx), redlock.ErrNoQuorum, "it asks anew, for 20 ms")
+		assert.Equal(t, int64(100), (<-took).Milliseconds())
+	})
+}
+
 // A release that failed at a node is made again: it has not been run there.
 func TestUnlockAgainReleasesWhereItFailed(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
