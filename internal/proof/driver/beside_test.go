@@ -118,7 +118,7 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 		r.promise("New takes what is valid", err == nil, "election.New: %v", err)
 		err = e.Run(ctx, func(ctx context.Context, term int64) error { return r.leads(ctx, who, e, life, term, rng) })
 		r.note(who, "Run: %v", err)
-		closed, lied := life.closed.Load(), r.plan.suffers("sends a surplus reply") // as if it forbade the record
+		closed, lied := life.closed.Load(), r.plan.suffers(straying) // as if it forbade the record
 		r.promise("errors of Election.Run", err == nil || is(err, errEnough) || closed && is(err, redlock.ErrClosed) || lied && is(err, redlock.ErrNoQuorum), "%s: Run: %v", who, err)
 		r.promise("Run returns nil at the end", err != nil || ctx.Err() != nil || closed, "%s: Run returned nil, and its context goes on", who)
 		if rng.IntN(4) == 0 {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/internal/proof/history"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -329,7 +330,8 @@ func (a *actor) unlock(h *handle) {
 
 // released looks at the masters after a release that a quorum confirmed.
 func (a *actor) released(h *handle) {
-	if !a.world.look || a.plan.unsettled() || h.request.asked.minHold > 0 || h.lock.Shared() {
+	strayed := clock.Instant(a.strayed.Load()) // since then, replies may be those of the calls before
+	if !a.world.look || a.plan.unsettled() || h.request.asked.minHold > 0 || h.lock.Shared() || strayed != 0 && a.since(strayed) < time.Second {
 		return
 	}
 	for _, name := range h.hold.Names {

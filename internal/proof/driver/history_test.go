@@ -31,6 +31,7 @@ type run struct {
 	open     atomic.Int32   // faults that have begun, and not ended
 	stopping sync.Mutex     // held by an act that has stopped a master
 	calls    atomic.Int32   // that acquire, and are under way
+	strayed  atomic.Int64   // when a master last sent a surplus reply, as a clock.Instant; 0: never
 
 	mu      sync.Mutex // guards the fields below
 	clients []*client
@@ -201,6 +202,9 @@ func (r *run) suffer() {
 			}
 			who := fmt.Sprint("master ", f.master)
 			r.note(who, "%s (%d)", f.what, f.much)
+			if f.what == straying {
+				r.strayed.Store(int64(r.clock.Now()))
+			}
 			heal := r.masters[f.master].breaks(f.what, f.much)
 			r.open.Add(1)
 			r.mu.Lock()

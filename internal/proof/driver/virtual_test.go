@@ -80,6 +80,9 @@ func (m *fakeMaster) members(key string) []string {
 	return all
 }
 
+// straying is a fault, see docs/safety.md#limits.
+const straying = "sends a surplus reply"
+
 // virtualFaults are those of a fakeMaster, by name.
 var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 	"slow": func(m *fakeMaster, much int) func() {
@@ -110,7 +113,7 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 		m.Save()
 		return func() { m.Kill(); m.RestartFromSnapshot() }
 	},
-	"sends a surplus reply": func(m *fakeMaster, much int) func() {
+	straying: func(m *fakeMaster, much int) func() {
 		m.Inject([]byte(surplus[much%len(surplus)]))
 		return func() {}
 	},
