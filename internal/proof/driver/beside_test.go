@@ -252,14 +252,17 @@ type tasks struct {
 	popped map[string]bool // those that Pop returned
 }
 
-func (q *tasks) open(l *redlock.Locker) (*queue.Queue, error) {
-	return queue.New(l, q.store, "tasks", queue.WithPool(append([]pool.Option{pool.WithClock(q.clock)}, q.dial...)...))
+func (q *tasks) open(l *redlock.Locker, name string) (*queue.Queue, error) {
+	return queue.New(l, q.store, name, queue.WithPool(append([]pool.Option{pool.WithClock(q.clock)}, q.dial...)...))
 }
 
 // works opens the queue, adds tasks, and pops or runs some.
 func (q *tasks) works(ctx context.Context, who string, rng *rand.Rand) {
 	life := q.clients[rng.IntN(len(q.clients))].current()
-	one, err := q.open(life.locker)
+	if rng.IntN(4) == 0 {
+		q.tells(ctx, life)
+	}
+	one, err := q.open(life.locker, "tasks")
 	q.promise("New takes what is valid", err == nil, "queue.New: %v", err)
 	for range rng.IntN(4) {
 		id := fmt.Sprint("task", q.made.Add(1))
@@ -351,7 +354,7 @@ func (q *tasks) errs(ctx context.Context, call string, err error, life *life) {
 // judge looks for tasks that were lost.
 func (q *tasks) judge() {
 	life := q.clients[0].current()
-	one, err := q.open(life.locker)
+	one, err := q.open(life.locker, "tasks")
 	if err != nil {
 		return
 	}

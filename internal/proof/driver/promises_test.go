@@ -186,6 +186,12 @@ var promises = []said{
 	{"queue.Queue.Run", "It returns an error as soon as the queue or the Locker is closed", "errors of Queue.Run"},
 	{"queue.Queue.Run", "as soon as the queue or the Locker is closed and the handlers have returned", "Run ends with Close"},
 	{"queue.WithMaxAttempts", "how often a task is begun before it becomes a dead letter", "attempts are bounded"},
+	{"queue.Queue.Enqueue", "has all its attempts before it again", "attempts begin anew with a task that is enqueued again"},
+	{"queue.Queue.Run", "Every lease is an attempt", "every lease is an attempt"},
+	{"queue", "A member that somebody else added is a task if it has 1 to 1,024 bytes.", "what is longer than an id is no task"},
+	{"queue.Queue.Run", "what the first returns does not touch its entry", "what a handler returns does not touch a newer entry"},
+	{"queue.Queue.Run", "A task that has used up all of them becomes a dead letter", "a task that has used up its attempts is a dead letter"},
+	{"queue.Queue.Retry", "One whose id is in the queue again stays.", "a dead letter stays beside a newer task"},
 	{"queue.Queue.Add", "Add is [Queue.Enqueue] with payloads", "a payload stays with its task"},
 	{"queue.Queue.Close", "Close closes the connection to the store", "closing a queue"},
 	{"queue.Queue.Enqueue", "Enqueue waits for the lock until ctx ends", "errors of a queue"},
@@ -232,6 +238,7 @@ func commentsOf(t *testing.T, pkg string, comments map[string]string) {
 	add := func(name string, texts ...string) {
 		comments[pkg+"."+name] += strings.Join(strings.Fields(strings.Join(texts, " ")), " ")
 	}
+	comments[pkg] = strings.Join(strings.Fields(parsed.Doc), " ")
 	for _, f := range parsed.Funcs {
 		add(f.Name, f.Doc)
 	}

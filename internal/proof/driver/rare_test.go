@@ -11,6 +11,7 @@ var rare = []string{
 	"a change of members",
 	"a change that its context ended",
 	"a choice that waited",
+	"a dead letter beside a newer task",
 	"a function that goes on after Close",
 	"a grant without enough validity",
 	"a leader that resigned",

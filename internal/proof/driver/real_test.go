@@ -32,7 +32,8 @@ func real(t *testing.T, p *plan) *world {
 		w.masters = append(w.masters, &realMaster{server, proxy})
 		w.endpoints = append(w.endpoints, proxy.URL())
 	}
-	w.store = redistest.StartOne(t).URL()
+	store := redistest.StartOne(t)
+	w.store, w.command = store.URL(), store.Do
 	w.dial = []pool.Option{pool.WithBackoff(time.Millisecond, 50*time.Millisecond)}
 	w.options = []redlock.Option{redlock.WithPool(w.dial...)}
 	return w

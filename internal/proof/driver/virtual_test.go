@@ -36,7 +36,7 @@ func virtual(t *testing.T, p *plan) *world {
 	w.endpoints = all.Endpoints()
 	store := fakeredis.New(clk, fakeredis.WithoutCommandLog())
 	t.Cleanup(store.Close)
-	w.store = "store:6379"
+	w.store, w.command = "store:6379", (&fakeMaster{Node: store}).do
 	w.dial = []pool.Option{
 		pool.WithBackoff(time.Millisecond, 50*time.Millisecond),
 		pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {

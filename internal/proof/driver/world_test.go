@@ -16,9 +16,13 @@ type world struct {
 	dial      []pool.Option    // by which masters and store are reached
 	options   []redlock.Option // of a Locker
 	store     string           // the endpoint of a queue's
+	command   command          // to the store, by others
 	slack     time.Duration    // by which a call may exceed its bound
 	look      bool             // it takes no time to look into a master
 }
+
+// command sends a command on a connection of its own. Errors are returned as they are.
+type command func(name string, args ...any) (any, error)
 
 // master is one Redis master, with its faults.
 type master interface {
