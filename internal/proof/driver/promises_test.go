@@ -54,6 +54,7 @@ var promises = []said{
 	{"redlock.WithMinHold", "nobody can acquire the name until then", "minimum hold"},
 	{"redlock.WithMaxHold", "WithMaxHold sets how long the lock can be held at all, renewed and extended or not", "the longest hold"},
 	{"redlock.WithHistory", "who had the lock, from when to when, and who lost it and why", "the history tells how locks ended"},
+	{"admin.Entry", "of a miss, whoever had it instead, if that is known", "the history tells who had it instead"},
 	{"admin.Operator.History", "A run is one entry", "a run is one entry of the history"},
 	{"redlock.WithDrift", "rate·TTL + fixed is subtracted from the validity of every lock", "validity below the TTL"},
 	{"redlock.WithTTL", "WithTTL sets how long nodes keep the lock without hearing from us", "validity below the TTL"},

@@ -81,6 +81,7 @@ func (r *run) quiet() {
 	}
 	r.masterKeys(held)
 	r.noted()
+	r.refuses()
 	r.tells(held)
 	r.free(held)
 	r.renumbers(held)
