@@ -43,12 +43,14 @@ func spoilt(key string) bool {
 }
 
 // spoils writes at one master into keys beside those of locks. No script may fail on them, and
-// nobody may take them for more than they are. A spoilt counter of tokens needs the other masters.
+// nobody may take them for more than they are. A spoilt counter of tokens needs the other masters,
+// and that their clocks are right (docs/fencing.md).
 func spoils(r *run, rng *rand.Rand) {
 	if r.plan.forgets || r.plan.unsettled() {
 		return
 	}
-	m := r.masters[rng.IntN(r.plan.masters)]
+	at := rng.IntN(r.plan.masters)
+	m, alone := r.masters[at], r.plan.wrong < 0 || r.plan.wrong == at
 	write := func(m master, command, key string, args ...any) {
 		_, _ = m.do(command, append([]any{key}, args...)...) //nolint:errcheck // it may be down, or have another type there
 	}
@@ -61,7 +63,7 @@ func spoils(r *run, rng *rand.Rand) {
 		switch luck := rng.IntN(8); {
 		case luck == 0:
 			write(m, "ZADD", "redquorum:readers:"+name, 9007199254740991, "theirs")
-		case luck == 1 && len(r.plan.faults) == 0 && r.plan.masters > 2:
+		case luck == 1 && len(r.plan.faults) == 0 && r.plan.masters > 2 && alone:
 			write(m, "SET", "redquorum:fence:"+name, text)
 			if rng.IntN(2) == 0 { // or another type
 				write(m, "DEL", "redquorum:fence:"+name)
