@@ -412,8 +412,8 @@ func TestUnlockAllWaitsForSilentMastersOnce(t *testing.T) {
 	})
 }
 
-// A master that does not answer takes its time once, also where others ask anew meanwhile for a lock
-// that UnlockAll releases.
+// A master that does not answer takes its time once, also where others ask anew meanwhile for a
+// lock that UnlockAll releases.
 func TestUnlockAllWaitsForItsOwnReleases(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker(redlock.WithoutRenewal())

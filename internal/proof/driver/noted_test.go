@@ -10,7 +10,7 @@ import (
 )
 
 // noted compares the history of each name with what became of its locks. Nobody promises that a
-// note arrived, but where all masters are well, and none was dropped, the end follows the beginning.
+// note arrived, but where all masters are well, and none was dropped, a run has its end.
 func (r *run) noted() {
 	ended := map[string]*handle{} // by the ID of the entry
 	names := map[string]bool{}
@@ -48,8 +48,8 @@ func (r *run) noted() {
 	}
 }
 
-// refuses has a call refused that the history tells of when somebody else has the name. That one was
-// not in its way.
+// refuses has a call refused that the history tells of when somebody else has the name. That one
+// was not in its way.
 func (r *run) refuses() {
 	name, holder, asker := r.fresh(), r.clients[0].current().locker, r.newClient(&r.plan.clients[0]).current()
 	lock, err := holder.TryLock(r.base, name)

@@ -23,8 +23,8 @@ const (
 	storyAttempts = 2
 )
 
-// tells has a task fail, be enqueued again, outlive its lease, be moved by others, die, and be there
-// again beside its dead letter. Each step follows if those before it have succeeded.
+// tells has a task fail, be enqueued again, outlive its lease, be moved by others, die, and be
+// there again beside its dead letter. Each step follows if those before it have succeeded.
 func (q *tasks) tells(ctx context.Context, life *life) {
 	name := fmt.Sprint("story", q.made.Add(1))
 	one, err := q.open(life.locker, name)
