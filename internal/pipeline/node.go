@@ -108,7 +108,7 @@ func newNode(e endpoint, cfg config) *Node {
 	}
 	n.endpoint.Store(&e)
 	n.mu.Lock() // tick may run before watch is set
-	n.watch = cfg.clock.AfterFunc(cfg.idlePing, n.tick)
+	n.watch = cfg.clock.AfterFunc(idlePing, n.tick)
 	n.mu.Unlock()
 	go n.run(ctx)
 	return n

@@ -22,7 +22,6 @@ type config struct {
 	clientName   string
 	dialTimeout  time.Duration
 	stallTimeout time.Duration
-	idlePing     time.Duration
 	backoffMin   time.Duration
 	backoffMax   time.Duration
 	clock        clock.Clock
@@ -35,7 +34,6 @@ func newConfig(opts []Option) (config, error) {
 		clientName:   "redquorum",
 		dialTimeout:  time.Second,
 		stallTimeout: 2 * time.Second,
-		idlePing:     5 * time.Second,
 		backoffMin:   10 * time.Millisecond,
 		backoffMax:   500 * time.Millisecond,
 		clock:        clock.System(),
@@ -121,12 +119,6 @@ func WithDialTimeout(d time.Duration) Option {
 // slow SET is cheaper than a new connection. From 1 ms to 1 min.
 func WithStallTimeout(d time.Duration) Option {
 	return func(c *config) error { return setDuration(&c.stallTimeout, "stall timeout", d) }
-}
-
-// WithIdlePing sets how long a connection may be idle before it is PINGed (5 s). From 1 ms to 1
-// min.
-func WithIdlePing(d time.Duration) Option {
-	return func(c *config) error { return setDuration(&c.idlePing, "idle ping", d) }
 }
 
 // WithBackoff bounds the pause between two attempts to connect (10 ms, 500 ms). It doubles from

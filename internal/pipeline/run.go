@@ -73,7 +73,7 @@ func (n *Node) up(c *conn) bool {
 	n.counts.connects++
 	c.since = n.config.clock.Now()
 	c.usedAt = c.since
-	if ping := c.since.Add(n.config.idlePing); ping < n.watchAt {
+	if ping := c.since.Add(idlePing); ping < n.watchAt {
 		n.watchLocked(ping)
 	}
 	return true

@@ -34,7 +34,7 @@ func (s *Subscription) begin(c *conn) bool {
 	config := &s.node.config
 	s.conn, s.receivedAt = c, config.clock.Now()
 	// tick takes mu, so it finds watch set.
-	s.watch = config.clock.AfterFunc(config.idlePing, func() { s.tick(c) })
+	s.watch = config.clock.AfterFunc(idlePing, func() { s.tick(c) })
 	return true
 }
 
@@ -102,7 +102,7 @@ func (s *Subscription) tick(c *conn) {
 	config := &s.node.config
 	now := config.clock.Now()
 	if s.ping == "" {
-		if pingAt := s.receivedAt.Add(config.idlePing); pingAt > now {
+		if pingAt := s.receivedAt.Add(idlePing); pingAt > now {
 			s.watch.Reset(pingAt.Sub(now))
 			return
 		}

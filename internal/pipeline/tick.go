@@ -12,6 +12,9 @@ import (
 // each with its own deadline, cost one tick per millisecond, not one each.
 const minTick = time.Millisecond
 
+// idlePing is how long a connection may be idle before it is PINGed.
+const idlePing = 5 * time.Second
+
 // watchLocked makes tick run at the given instant, instead of the one set before.
 func (n *Node) watchLocked(at clock.Instant) {
 	n.watchAt = at
@@ -111,7 +114,7 @@ func (n *Node) tickConnLocked(c *conn, now clock.Instant) clock.Instant {
 		c.giveUpLocked(fmt.Errorf("%w: no answer for %v", ErrStalled, now.Sub(oldest)))
 		return never
 	}
-	pingAt := c.usedAt.Add(n.config.idlePing)
+	pingAt := c.usedAt.Add(idlePing)
 	if pingAt > now {
 		return pingAt
 	}
