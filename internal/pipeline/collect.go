@@ -31,14 +31,13 @@ import (
 // Why a caller does not wait for longer than its deadline, or than its context: what ends a call
 // before its reply (tick, Withdraw) ends the read of a caller, under mu, by a deadline in the past,
 // and so does the end of the context, if that caller still has the turn. It calls the reader then,
-// for the reply that is on its way. The caller has not begun to decode a reply there: it waits for
-// the first byte outside redigo, which takes every error for the end. Behind the first byte it
-// reads as the reader does; if the rest of a reply does not come, the same deadline ends the
-// connection, and its calls have an unknown fate.
+// for the reply that is on its way. The caller has not begun a reply there: it waits for its first
+// byte. Behind that it reads as the reader does; if the rest of a reply does not come, the same
+// deadline ends the connection, and its calls have an unknown fate.
 //
 // Why nobody matches on a connection that has ended: the reader takes the turn for its last read,
-// which fails, and keeps it. It reads nothing where a caller's read failed: what redigo has yet may
-// be out of step. Only then does serve go on, so broken decides about calls that nobody
+// which fails, and keeps it. It reads nothing where a caller's read failed: what has come behind
+// that may be out of step. Only then does serve go on, so broken decides about calls that nobody
 // can answer any more (S6, S8, docs/safety.md).
 
 // leftAlone is how long a connection may be left unread while nothing happens on it.
@@ -64,7 +63,7 @@ func (n *Node) Collect(ctx context.Context, wanted Decider) {
 	}
 	var err error
 	for err == nil && !wanted.Decided() {
-		if err = c.guard.await(); err == nil {
+		if err = c.in.await(); err == nil {
 			err = n.readBatch(c)
 		}
 	}
@@ -164,34 +163,15 @@ func (n *Node) park(c *conn) {
 }
 
 // await returns when a byte of a reply is there, or errInterrupted.
-func (g *guard) await() error {
-	if len(g.ahead) > 0 {
-		return nil
-	}
-	if g.room == nil {
-		g.room = make([]byte, aheadRoom)
-	}
-	n, err := g.Conn.Read(g.room)
-	g.ahead = g.room[:n]
+func (r *reader) await() error {
+	r.waits = true
+	err := r.need(1)
 	switch {
-	case n > 0:
-		return nil // an error comes again
+	case err == nil:
+		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errInterrupted
 	default:
 		return connectionLost(err)
 	}
-}
-
-// aheadRoom is what redigo reads at once.
-const aheadRoom = 4 << 10
-
-// take reads what await has read, or else from the network.
-func (g *guard) take(p []byte) (int, error) {
-	if len(g.ahead) == 0 {
-		return g.Conn.Read(p)
-	}
-	n := copy(p, g.ahead)
-	g.ahead = g.ahead[n:]
-	return n, nil
 }

@@ -136,8 +136,7 @@ func TestAContextThatEndsLateEndsNoReadOfAnother(t *testing.T) {
 	})
 }
 
-// The rest of a reply may not come. Redigo takes an error within a reply for the end, so then the
-// connection ends, and nobody waits for longer.
+// The rest of a reply may not come. Then the connection ends, and nobody waits for longer.
 func TestADeadlineEndsTheReadOfHalfAReply(t *testing.T) {
 	inBubble(t, func(h *harness) {
 		h.parked()

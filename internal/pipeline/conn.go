@@ -3,8 +3,6 @@ package pipeline
 import (
 	"net"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/redquorum/redquorum/clock"
 )
 
@@ -16,12 +14,12 @@ const maxBatch = 512
 // own conn, without calls; there, Subscription.mu guards what Node.mu guards here.
 type conn struct {
 	network  net.Conn // what the dialer returned; unlike TLS, it closes without a write
-	guard    *guard
-	redis    redis.Conn // over guard, for its replies
-	clientID int64      // CLIENT ID; 0 if unknown
-	identity Identity   // of the server, without the fields about earlier connections
-	mayLoad  bool       // the server lets us load scripts
-	mayEval  bool       // the server lets us run scripts by their text
+	stream   net.Conn // network itself, or TLS on top of it
+	in       reader   // over stream
+	clientID int64    // CLIENT ID; 0 if unknown
+	identity Identity // of the server, without the fields about earlier connections
+	mayLoad  bool     // the server lets us load scripts
+	mayEval  bool     // the server lets us run scripts by their text
 
 	wake   chan struct{} // signals the writer that there is something to write; room for one
 	gone   chan struct{} // closed when the reader has ended
@@ -30,13 +28,16 @@ type conn struct {
 	called chan struct{} // signals the parked reader; room for one
 
 	// Used by the reader, or in its place.
-	received uint64    // replies that redigo returned
 	readOnly error     // the server's words that it is no longer a master
 	failed   error     // why nothing more may be read
 	answers  []answer  // replies that came together
 	outcomes []outcome // what their Sinks are told
 
-	proofs   int    // proofs sent; used by the writer, or in its place
+	// Used by the writer, or in its place.
+	out     []byte // not written yet
+	written uint64 // bytes the network took
+	proofs  int    // proofs sent
+
 	answered uint64 // calls answered; the reader writes it under mu; read under mu or after it ends
 
 	// Guarded by Node.mu.
@@ -64,12 +65,10 @@ type conn struct {
 	spareProofs []*proofCall
 }
 
-// newConn returns a connection that speaks over stream, which is network itself or TLS on top of
-// it.
+// newConn returns a connection that speaks over stream.
 func newConn(network, stream net.Conn) *conn {
-	g := &guard{Conn: stream}
 	c := &conn{
-		network: network, guard: g, redis: redis.NewConn(g, 0, 0),
+		network: network, stream: stream, in: reader{from: stream},
 		wake: make(chan struct{}, 1), gone: make(chan struct{}), direct: newTryWriter(stream),
 		turn: make(chan struct{}, 1), called: make(chan struct{}, 1),
 	}

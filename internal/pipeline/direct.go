@@ -32,13 +32,12 @@ func (n *Node) writeDirectly(c *conn) {
 	n.mu.Unlock()
 	n.setTimes(batch)
 	c.announce(batch)
-	g := c.guard
 	for i := range batch { // one call, and commands of our own around it
-		g.out = appendCommand(g.out, batch[i:][:1])
+		c.out = appendCommand(c.out, batch[i:][:1])
 	}
-	written, err := c.direct.TryWrite(g.out)
-	g.written += uint64(written)
-	g.out = g.out[:copy(g.out, g.out[written:])]
+	written, err := c.direct.TryWrite(c.out)
+	c.written += uint64(written)
+	c.out = c.out[:copy(c.out, c.out[written:])]
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,7 +49,7 @@ func (n *Node) writeDirectly(c *conn) {
 	}
 	clear(batch)
 	c.spare, c.lent = batch, false
-	c.idle = c.err == nil && len(g.out) == 0 && n.queue.len()+c.retries.len() == 0
+	c.idle = c.err == nil && len(c.out) == 0 && n.queue.len()+c.retries.len() == 0
 	if !c.idle {
 		c.wake <- struct{}{} // there is room: the caller took over from an idle writer
 	}

@@ -70,7 +70,7 @@ func FuzzGathering(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		for _, mayLoad := range []bool{true, false} {
-			n, c := &Node{}, &conn{mayLoad: mayLoad, guard: &guard{}}
+			n, c := &Node{}, &conn{mayLoad: mayLoad}
 			var made []*Request
 			for i, choice := range choices[:min(len(choices), 200)] {
 				call := gatherCall(choice, i)
@@ -200,12 +200,12 @@ func TestAnUnwrittenBatchGoesBackInItsOrder(t *testing.T) {
 			n.queue.push(call)
 		}
 		for range 1 + random.IntN(2) {
-			c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}, network: readOnly{}}
+			c := &conn{mayLoad: random.IntN(2) == 0, network: readOnly{}}
 			batch := n.takeBatch(c, nil)
 			n.takeBackLocked(c, len(batch), io.ErrClosedPipe)
 			require.Zero(t, c.pending.len())
 		}
-		c := &conn{mayLoad: random.IntN(2) == 0, guard: &guard{}}
+		c := &conn{mayLoad: random.IntN(2) == 0}
 		batch := n.takeBatch(c, nil)
 		checkOrder(t, made, sentCalls(&c.pending))
 		checkCommands(t, c, batch)
@@ -218,7 +218,7 @@ func TestWhatWasAnsweredTooEarlyDoesNotGoBack(t *testing.T) {
 	for i := range 9 {
 		n.queue.push(gatherCall(2, i))
 	}
-	c := &conn{mayLoad: true, guard: &guard{}, network: readOnly{}}
+	c := &conn{mayLoad: true, network: readOnly{}}
 	batch := n.takeBatch(c, nil)
 	for range 4 {
 		c.pending.pop()
@@ -230,12 +230,12 @@ func TestWhatWasAnsweredTooEarlyDoesNotGoBack(t *testing.T) {
 
 // A batch has one reply, so a surplus reply behind it is one that nobody asked for.
 func TestABatchCountsAsOneCommand(t *testing.T) {
-	n, c := &Node{}, &conn{mayLoad: true, guard: &guard{Conn: sink{}}}
+	n, c := &Node{}, &conn{mayLoad: true, stream: sink{}}
 	for _, choice := range []byte{4, 20, 36} {
 		n.queue.push(gatherCall(choice, 1))
 	}
 	require.NoError(t, c.send(n.takeBatch(c, nil)))
-	assert.EqualValues(t, 2, c.guard.asked.Load(), "SCRIPT LOAD and the batch")
+	assert.EqualValues(t, 2, c.in.asked.Load(), "SCRIPT LOAD and the batch")
 }
 
 // sink is a connection that takes everything.

@@ -65,7 +65,7 @@ func (n *Node) connect(ctx context.Context, handshake handshakeFunc) (*conn, err
 // whereMute returns what to look for if a handshake took too long: nothing if some of it was
 // answered.
 func whereMute(c *conn) string {
-	if c == nil || c.received > 0 {
+	if c == nil || c.in.replies > 0 {
 		return ""
 	}
 	return ": no answer (the server hangs, or the network loses large packets: compare the MTU along the path)"
@@ -98,13 +98,13 @@ func (n *Node) open(ctx context.Context, e *endpoint, network net.Conn, handshak
 		}
 	}
 	c := newConn(network, stream)
-	c.guard.parser.quiet = password != "" // a wrong server may repeat the arguments of AUTH
+	c.in.quiet = password != "" // a wrong server may repeat the arguments of AUTH
 	if s == nil {
 		return c, handshake(c, username, password)
 	}
 	c.identity.CertEnds, c.identity.OwnCertEnds = s.ends()
 	if err := handshake(c, username, password); err != nil {
-		return c, s.explain(err, c.received > 0 || isReply(err), n.config.clock.Wall())
+		return c, s.explain(err, c.in.replies > 0 || isReply(err), n.config.clock.Wall())
 	}
 	return c, nil
 }
@@ -116,7 +116,7 @@ func (n *Node) handshakeAfter(last *previous) handshakeFunc {
 		if err := c.handshake(n, username, password); err != nil {
 			return err
 		}
-		c.guard.parser.quiet = false
+		c.in.quiet = false
 		return c.kill(last)
 	}
 }
@@ -285,7 +285,6 @@ func (c *conn) exchange(steps []step) error {
 				}
 			}
 		}
-		c.received++
 	}
 	return failed
 }

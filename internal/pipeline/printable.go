@@ -40,7 +40,7 @@ func Printable(text string) string {
 
 // receive returns the next reply, with an error of the server in printable words.
 func (c *conn) receive() (any, error) {
-	reply, err := c.redis.Receive()
+	reply, err := c.in.receive()
 	if err == nil { // words escapes to the heap, which would cost every reply an allocation
 		return reply, nil
 	}

@@ -67,8 +67,11 @@ func (c *conn) takeProofLocked(until clock.Instant) {
 // askForProof is what a proofCall sends.
 var askForProof = Command("GET", MemoryKey)
 
-// isProof reports whether a reply is one that GET can have, or its short form (guard.shorten).
-func isProof(reply any) bool { return reply == "OK" || isText(reply) }
+// isProof reports whether a reply is one that GET can have, or the last proof ([reader]).
+func isProof(reply any) bool {
+	_, same := reply.(*Proof)
+	return same || isText(reply)
+}
 
 // isText reports whether a reply is one that GET can have.
 func isText(reply any) bool {
@@ -76,27 +79,14 @@ func isText(reply any) bool {
 	return ok || reply == nil
 }
 
-// provenLocked ends the calls that the reply to a proofCall proves; reply is its number. An error
-// means that the server does not let us see its memory any more: the next connection finds out what
-// it is.
-func (c *conn) provenLocked(p *proofCall, a answer, reply uint64, outcomes []outcome) ([]outcome, error) {
+// provenLocked ends the calls that the reply to a proofCall proves. An error means that the server
+// does not let us see its memory any more: the next connection finds out what it is.
+func (c *conn) provenLocked(p *proofCall, a answer, outcomes []outcome) ([]outcome, error) {
 	c.spareProofs = append(c.spareProofs, p)
-	if a.reply == "OK" {
-		if c.guard.same != reply {
-			return outcomes, fmt.Errorf("%w: GET was answered with a status: out of step", ErrProtocol)
-		}
-		if c.proof != c.guard.sameAs { // another one came in between
-			c.proof = c.guard.sameAs
-			c.guard.expect(c.proof)
-		}
-		return c.tellProofLocked(outcomes), nil
-	}
 	proof, err := readProof(c.proof, a.reply, a.err)
 	switch {
-	case err == nil && proof == c.proof:
 	case err == nil:
-		c.proof = proof
-		c.guard.expect(proof) // OtherType never matches: that reply is an error
+		c.proof, c.in.expected = proof, proof
 	case len(c.unproven) > 0:
 		return outcomes, fmt.Errorf("%w: %w: %w", ErrRefused, errMemory, err)
 	default: // the calls were refused, too: LOADING, for example
@@ -120,7 +110,10 @@ func (c *conn) tellProofLocked(outcomes []outcome) []outcome {
 // readProof reads the reply to a GET of the memory key. It returns the last proof if nothing has
 // changed.
 func readProof(last *Proof, reply any, err error) (*Proof, error) {
+	same, known := reply.(*Proof)
 	switch text, _ := reply.([]byte); {
+	case known:
+		return same, nil
 	case hasCode(err, "WRONGTYPE"):
 		return &Proof{OtherType}, nil
 	case err != nil:
@@ -136,7 +129,7 @@ func readProof(last *Proof, reply any, err error) (*Proof, error) {
 func (c *conn) takeMemory(reply any) bool {
 	c.proof, _ = readProof(nil, reply, nil) //nolint:errcheck // only an error reply makes an error
 	c.proves, c.identity.Memory = true, c.proof
-	c.guard.expect(c.proof)
+	c.in.expected = c.proof
 	return isText(reply)
 }
 

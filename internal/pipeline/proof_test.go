@@ -1,9 +1,9 @@
 package pipeline
 
 import (
-	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -184,44 +184,43 @@ func TestReconnectFindsOutWhoTheServerIs(t *testing.T) {
 	})
 }
 
-// Only the whole reply to a proof is shortened, and nothing that merely looks like it.
-func TestOnlyAnUnchangedProofIsShortened(t *testing.T) {
+// Only the whole reply to a proof is taken for the last proof, and nothing that merely looks like
+// it.
+func TestOnlyAnUnchangedProofIsTheLastOne(t *testing.T) {
+	last := &Proof{"one"}
 	for name, test := range map[string]struct {
-		stream string // "|" ends what comes at once
-		asked  uint64
-		want   string
+		stream string
+		asked  uint64 // the number of the proof
+		want   []any
 	}{
-		"the same":              {"+OK\r\n$3\r\none\r\n", 2, "+OK\r\n+OK\r\n"},
-		"alone":                 {"$3\r\none\r\n", 1, "+OK\r\n"},
-		"another":               {"+OK\r\n$3\r\ntwo\r\n", 2, "+OK\r\n$3\r\ntwo\r\n"},
-		"none":                  {"+OK\r\n$-1\r\n", 2, "+OK\r\n$-1\r\n"},
-		"of another call":       {"+OK\r\n$3\r\none\r\n", 3, "+OK\r\n$3\r\none\r\n"},
-		"a part behind it":      {"+OK\r\n$3\r\none\r\n+O", 2, "+OK\r\n+OK\r\n+O"},
-		"one more behind it":    {"+OK\r\n$3\r\none\r\n$3\r\none\r\n", 2, "+OK\r\n+OK\r\n$3\r\none\r\n"},
-		"the end of a longer":   {"+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n", 2, "+OK\r\n$12\r\nxxx$3\r\none\r\n\r\n"},
-		"one that ends with it": {"+OK\r\n$10\r\nx$3\r\none\r\n\r\n", 2, "+OK\r\n$10\r\nx$3\r\none\r\n\r\n"},
-		"in an array":           {"+OK\r\n*1\r\n$3\r\none\r\n", 2, "+OK\r\n*1\r\n$3\r\none\r\n"},
-		"within a later reply": {
-			":1\r\n$3\r\none\r\n|*2\r\n$3\r\none\r\n|$1\r\n5\r\n", 2,
-			":1\r\n+OK\r\n|*2\r\n$3\r\none\r\n|$1\r\n5\r\n",
+		"the same":           {"+OK\r\n$3\r\none\r\n", 2, []any{"OK", last}},
+		"alone":              {"$3\r\none\r\n", 1, []any{last}},
+		"another":            {"+OK\r\n$3\r\ntwo\r\n", 2, []any{"OK", []byte("two")}},
+		"none":               {"+OK\r\n$-1\r\n", 2, []any{"OK", nil}},
+		"of another call":    {"+OK\r\n$3\r\none\r\n", 3, []any{"OK", []byte("one")}},
+		"one more behind it": {"+OK\r\n$3\r\none\r\n$3\r\none\r\n", 2, []any{"OK", last, []byte("one")}},
+		"one that ends with it": {
+			"+OK\r\n$10\r\nx$3\r\none\r\n\r\n", 2,
+			[]any{"OK", []byte("x$3\r\none\r\n")},
 		},
+		"in an array": {"+OK\r\n*1\r\n$3\r\none\r\n", 2, []any{"OK", []any{[]byte("one")}}},
+		"a status":    {"+OK\r\n+one\r\n", 2, []any{"OK", "one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var reads []io.Reader
-			for part := range strings.SplitSeq(test.stream, "|") {
-				reads = append(reads, strings.NewReader(part))
-			}
-			g := &guard{Conn: readOnly{Reader: io.MultiReader(reads...)}}
-			g.expect(&Proof{"one"})
-			g.asked.Store(test.asked + 1)
-			g.proofs[0].Store(test.asked)
-			for want := range strings.SplitSeq(test.want, "|") {
-				p := make([]byte, 4096)
-				n, err := g.Read(p)
+			r := &reader{from: iotest.OneByteReader(strings.NewReader(test.stream)), expected: last}
+			r.asked.Store(test.asked + 1)
+			r.proofs[0].Store(test.asked)
+			for _, want := range test.want {
+				reply, err := r.receive()
 				require.NoError(t, err)
-				assert.Equal(t, want, string(p[:n]))
+				assert.Equal(t, want, reply)
 			}
-			assert.Equal(t, test.want != test.stream, g.same != 0)
 		})
 	}
+	r := &reader{from: strings.NewReader("$0\r\n\r\n"), expected: &Proof{}}
+	r.asked.Store(1)
+	r.proofs[0].Store(1)
+	reply, err := r.receive()
+	require.NoError(t, err)
+	assert.Equal(t, []byte{}, reply, "a missing marker is not an empty one")
 }

@@ -17,9 +17,9 @@ const (
 	pushPong
 )
 
-// parsePush reads a reply as redigo returns it. It reports whether the reply is, in every entry,
-// one that RESP2 has for a subscriber to a single channel. A subscriber receives things that it did
-// not ask for, so only this shape shows whether the server is in step.
+// parsePush reads a reply. It reports whether that is, in every entry, one that RESP2 has for a
+// subscriber to a single channel. A subscriber receives things that it did not ask for, so only
+// this shape shows whether the server is in step.
 func parsePush(reply any) (p push, ok bool) {
 	entries, _ := reply.([]any)
 	if len(entries) < 2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// answer is one reply as redigo returns it.
+// answer is one reply of the server, or its error.
 type answer struct {
 	reply any
 	err   error
@@ -27,31 +27,32 @@ func (n *Node) read(c *conn) error {
 	}
 }
 
-// readBatch hands on the replies that came with one read: redigo returns them without waiting.
+// readBatch waits for a reply, and hands it on with those that came with it.
 func (n *Node) readBatch(c *conn) error {
-	for {
-		reply, err := c.receive()
-		if err != nil && !isReply(err) {
-			return connectionLost(err)
-		}
-		c.received++
-		c.answers = append(c.answers, answer{reply, unwrapped(err)})
-		if c.received < c.guard.replies && len(c.answers) < maxBatch {
-			continue
-		}
-		c.outcomes, err = n.match(c, c.answers, c.outcomes[:0])
-		tell(c.outcomes)
+	reply, err := c.in.receive()
+	for more := true; more; {
 		if err != nil {
-			return err
+			if err = printableError(err); !isReply(err) {
+				return connectionLost(err)
+			}
 		}
-		if c.readOnly != nil { // no longer a master; the next handshake tells
-			return fmt.Errorf("%w: %w", ErrReplica, c.readOnly)
+		c.answers = append(c.answers, answer{reply, unwrapped(err)})
+		if more = len(c.answers) < maxBatch; more {
+			reply, more, err = c.in.ready()
 		}
-		clear(c.answers)
-		clear(c.outcomes)
-		c.answers = c.answers[:0]
-		return nil
 	}
+	c.outcomes, err = n.match(c, c.answers, c.outcomes[:0])
+	tell(c.outcomes)
+	if err != nil {
+		return err
+	}
+	if c.readOnly != nil { // no longer a master; the next handshake tells
+		return fmt.Errorf("%w: %w", ErrReplica, c.readOnly)
+	}
+	clear(c.answers)
+	clear(c.outcomes)
+	c.answers = c.answers[:0]
+	return nil
 }
 
 // match gives each reply to the oldest unanswered call, or to several that were sent together. A
@@ -60,7 +61,7 @@ func (n *Node) readBatch(c *conn) error {
 func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i, a := range answers {
+	for _, a := range answers {
 		if c.pending.len() == 0 {
 			return outcomes, fmt.Errorf("%w: a reply that nobody asked for", ErrProtocol)
 		}
@@ -70,7 +71,7 @@ func (n *Node) match(c *conn, answers []answer, outcomes []outcome) ([]outcome, 
 			if err = check(call, a); err == nil {
 				c.pending.pop()
 				c.answered++
-				outcomes, err = c.provenLocked(p, a, c.received-uint64(len(answers)-i-1), outcomes)
+				outcomes, err = c.provenLocked(p, a, outcomes)
 			}
 		} else if call.together > 1 {
 			outcomes, err = c.matchTogetherLocked(int(call.together), a, outcomes)

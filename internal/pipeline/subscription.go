@@ -105,10 +105,10 @@ func (s *Subscription) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := n.connect(ctx, s.handshake)
 		if err == nil {
-			before, began := c.received, n.config.clock.Now()
+			before, began := c.in.replies, n.config.clock.Now()
 			err = s.serve(c)
 			// As with the node's own connection, one that broke in use is replaced at once.
-			if used := c.received > before; !errors.Is(err, ErrProtocol) && (used || n.config.clock.Now().Sub(began) >= steady) {
+			if used := c.in.replies > before; !errors.Is(err, ErrProtocol) && (used || n.config.clock.Now().Sub(began) >= steady) {
 				wait.Reset()
 				s.unsubscribed(ctx, err)
 				continue
@@ -145,8 +145,8 @@ func (s *Subscription) ended() {
 // answers. It does not ask the server who it is: the node does, and a message from a wrong server
 // would only say something that its receiver finds untrue.
 func (s *Subscription) handshake(c *conn, username, password string) error {
-	c.guard.pushes = true
-	// If there is a password, the parser stays quiet for good. Replies are not counted here, so the
+	c.in.pushes = true
+	// If there is a password, the reader stays quiet for good. Replies are not counted here, so the
 	// server's reply to AUTH may still come later.
 	steps := append(authenticate(username, password), s.node.setName()...)
 	steps = append(steps, step{words: Command("SUBSCRIBE", s.channel), use: func(reply any) bool {

@@ -52,7 +52,6 @@ func (s *Subscription) read(c *conn) error {
 		if err != nil && !isReply(err) {
 			return connectionLost(err)
 		}
-		c.received++
 		p, err := s.take(c, reply, err)
 		if err != nil {
 			return err
@@ -69,7 +68,7 @@ func (s *Subscription) take(c *conn, reply any, refusal error) (push, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.err != nil {
-		return push{}, c.err // given up: the Listener does not need what redigo still has buffered
+		return push{}, c.err // given up: the Listener does not need what has been read already
 	}
 	p, ok := push{kind: pushPong, text: s.ping}, true
 	if refusal == nil {

@@ -197,7 +197,7 @@ func (e *tlsError) Unwrap() error { return e.err }
 // mayWantTLS reports whether a connection ended as servers with TLS end those that begin without:
 // over TCP, and with no answer to it or to an earlier one.
 func (n *Node) mayWantTLS(e *endpoint, c *conn, err error) bool {
-	if c == nil || c.received > 0 || isReply(err) || errors.Is(err, ErrProtocol) || e.tls || e.network != "tcp" {
+	if c == nil || c.in.replies > 0 || isReply(err) || errors.Is(err, ErrProtocol) || e.tls || e.network != "tcp" {
 		return false
 	}
 	n.mu.Lock()

@@ -8,6 +8,9 @@ import (
 	"github.com/redquorum/redquorum/clock"
 )
 
+// maxWriteBuffer is flushed, even within a batch.
+const maxWriteBuffer = 64 << 10
+
 // write sends what is queued, one batch at a time, until the connection ends.
 func (n *Node) write(c *conn) error {
 	var batch []outgoing
@@ -20,7 +23,7 @@ func (n *Node) write(c *conn) error {
 				// system call. This costs nothing if there are none, and under load it saves a
 				// fifth of the CPU per lock.
 				runtime.Gosched()
-				if err := c.guard.flush(); err != nil { // the rest of what a caller wrote
+				if err := c.flush(); err != nil { // the rest of what a caller wrote
 					return connectionLost(err)
 				}
 				continue
@@ -30,9 +33,9 @@ func (n *Node) write(c *conn) error {
 			}
 		}
 		n.setTimes(batch)
-		before := c.guard.written
+		before := c.written
 		if err := c.send(batch); err != nil {
-			if c.guard.written == before {
+			if c.written == before {
 				n.mu.Lock()
 				n.takeBackLocked(c, len(batch), err)
 				n.mu.Unlock()
@@ -71,24 +74,43 @@ func (c *conn) send(batch []outgoing) error {
 		if batch[i].together == 0 {
 			continue
 		}
-		if err := c.guard.write(batch[i:][:batch[i].together]); err != nil {
+		if err := c.buffer(batch[i:][:batch[i].together]); err != nil {
 			return err
 		}
 	}
-	return c.guard.flush()
+	return c.flush()
 }
 
-// announce tells the guard how many replies there will be, before any byte of the batch is written.
+// announce tells the reader how many replies there will be, before any byte of the batch is
+// written.
 func (c *conn) announce(batch []outgoing) {
 	commands := 0
 	for i := range batch {
 		commands += min(batch[i].together, 1)
 	}
-	asked := c.guard.asked.Add(uint64(commands))
+	asked := c.in.asked.Add(uint64(commands))
 	if batch[len(batch)-1].proof { // it is always the last of its batch
-		c.guard.proofs[c.proofs%len(c.guard.proofs)].Store(asked)
+		c.in.proofs[c.proofs%len(c.in.proofs)].Store(asked)
 		c.proofs++
 	}
+}
+
+// buffer takes a command, which is written with the next flush at the latest.
+func (c *conn) buffer(calls []outgoing) error {
+	if c.out = appendCommand(c.out, calls); len(c.out) >= maxWriteBuffer {
+		return c.flush()
+	}
+	return nil
+}
+
+func (c *conn) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	n, err := c.stream.Write(c.out)
+	c.written += uint64(n)
+	c.out = c.out[:0]
+	return err
 }
 
 // appendCommand appends one command, which runs all the calls if there are several.

@@ -14,7 +14,7 @@ type step struct {
 }
 
 // twelve matches the seeded bugs that break the lock itself, by the names of their files.
-const twelve = "^(no-drift|no-guard|token-of-a-majority-of-the-granting-nodes|release-on-another-connection|" +
+const twelve = "^(no-drift|no-limits|token-of-a-majority-of-the-granting-nodes|release-on-another-connection|" +
 	"context-ignored|wall-clock|no-quarantine|validity-from-the-last-reply|healed-node-votes|" +
 	"late-grant-not-released|late-done|woken-waiter-forgotten)$"
 
@@ -23,7 +23,7 @@ const turns = "ShareALock|NotOvertaken|OldHolder"
 
 // fuzzed gives the targets that read what anybody may send about 7 seconds of two processors. They
 // are counted, because a duration sometimes ends in an error (https://go.dev/issue/75804).
-const fuzzed = "140x FuzzGuard=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x"
+const fuzzed = "140x FuzzReader=35000x FuzzParseEndpoint=32000x FuzzOptions=7000x"
 
 // sizes says how much each step looks at.
 type sizes struct {
