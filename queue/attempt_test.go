@@ -145,10 +145,18 @@ func TestAWorkerThatDiesHasUsedItsAttempt(t *testing.T) {
 func TestAnAttemptThatNeverBeganIsGivenBack(t *testing.T) {
 	inBubble(t, func(w *world, q *user) {
 		q.addWith("a", "x")
+		before := w.entries()
 		ctx, cancel := context.WithCancel(ctx)
-		w.atScript(3, cancel) // next, due, the lease
-		require.NoError(t, q.Run(ctx, nothing, queue.WithMaxAttempts(1)))
+		w.atScript(3, func() { // next, due, the lease
+			assert.Greater(t, w.entries()["a"], w.now())
+			cancel()
+		})
+		require.NoError(t, q.Run(ctx, func(context.Context, queue.Task) error {
+			t.Error("began a task after the end")
+			return nil
+		}, queue.WithMaxAttempts(1)))
 		w.store.OnCommand(nil)
+		assert.Equal(t, before, w.entries(), "at its place")
 		tasks := q.top(1)
 		require.Len(t, tasks, 1)
 		assert.Zero(t, tasks[0].Attempt)

@@ -228,24 +228,6 @@ func TestRunEndsWhenItsHandlersHaveReturned(t *testing.T) {
 	})
 }
 
-func TestATaskThatWasLeasedAsTheContextEndedGoesBackToItsPlace(t *testing.T) {
-	inBubble(t, func(w *world, q *user) {
-		q.add(0, "a", "b")
-		before := w.entries()
-		ctx, cancel := context.WithCancel(ctx)
-		w.atScript(3, func() { // next, due, the lease
-			assert.Greater(t, w.entries()["a"], w.now())
-			cancel()
-		})
-		require.NoError(t, q.Run(ctx, func(context.Context, queue.Task) error {
-			t.Error("began a task after the end")
-			return nil
-		}))
-		w.store.OnCommand(nil)
-		assert.Equal(t, before, w.entries())
-	})
-}
-
 func TestRunGoesOnAfterAnOutage(t *testing.T) {
 	for name, fault := range map[string]struct{ begin, end func(w *world) }{
 		"store":   {func(w *world) { w.store.Kill() }, func(w *world) { w.store.Restart(true) }},
