@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/load"
+	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
@@ -141,17 +141,12 @@ func TestDoors(t *testing.T) {
 			}
 		}
 		for i, way := range ways {
-			t.Logf("%2d clients, %-16s %8.0f locks/s, %.2f of one server", clients, way.name, median(rate[i]), median(rate[i])/median(rate[0]))
+			t.Logf("%2d clients, %-16s %8.0f locks/s, %.2f of one server", clients, way.name, figures.Median(rate[i]), figures.Median(rate[i])/figures.Median(rate[0]))
 			if clients == 1 {
-				t.Logf("            %-16s p50 %.0f µs, %.2f times one server", way.name, median(latency[i]), median(latency[i])/median(latency[0]))
+				t.Logf("            %-16s p50 %.0f µs, %.2f times one server", way.name, figures.Median(latency[i]), figures.Median(latency[i])/figures.Median(latency[0]))
 			}
 		}
 	}
-}
-
-func median(of []float64) float64 {
-	slices.Sort(of)
-	return of[len(of)/2]
 }
 
 var crowd = flag.Int("crowd", 100, "of how many connections TestCrowdOfDoors is; a fifth of that are requests that wait")
@@ -197,10 +192,10 @@ func TestCrowdOfDoors(t *testing.T) {
 	defer all.Wait()
 	defer hangUp()
 	require.Eventually(t, func() bool { return metric(t, url, "leases_waiting") == *crowd/5 }, time.Minute, 100*time.Millisecond)
-	const window = 5 * time.Second
-	began := executed(t, servers[0])
+	const window, executed = 5 * time.Second, "total_commands_processed:"
+	began := info(t, servers[0], executed)
 	time.Sleep(window)
-	perSecond := float64(executed(t, servers[0])-began) / window.Seconds()
+	perSecond := float64(info(t, servers[0], executed)-began) / window.Seconds()
 	waiting := memory(t, process.Pid())
 	t.Logf("%d connections: %d kB, %.1f kB each", *crowd, idle-before, float64(idle-before)/float64(*crowd))
 	t.Logf("%d requests that wait: %d kB, %.1f kB each", *crowd/5, waiting-idle, float64(waiting-idle)/float64(*crowd/5))
@@ -230,11 +225,6 @@ func info(t *testing.T, s *redistest.Server, what string) int {
 	text, err := redis.Bytes(s.Do("INFO"))
 	require.NoError(t, err)
 	return after(t, text, what)
-}
-
-func executed(t *testing.T, s *redistest.Server) int {
-	t.Helper()
-	return info(t, s, "total_commands_processed:")
 }
 
 // after returns the number behind a word.
