@@ -201,6 +201,15 @@ func (c *Cluster) Holders(key string) (values []string) {
 	return values
 }
 
+// Free requires that no node has the key.
+func (c *Cluster) Free(key string) {
+	c.T.Helper()
+	Settle()
+	for i, value := range c.Holders(key) {
+		require.Empty(c.T, value, "on node %d", i)
+	}
+}
+
 // Each does something to some nodes, to all where none are named.
 func (c *Cluster) Each(act func(*fakeredis.Node), which ...int) {
 	for i, server := range c.Servers {

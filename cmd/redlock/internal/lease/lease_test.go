@@ -37,14 +37,6 @@ func held(t *testing.T, l *lease.Leases, name string) lease.Holder {
 	return holder
 }
 
-func requireFree(t *testing.T, c *virtual.Cluster, name string) {
-	t.Helper()
-	virtual.Settle()
-	for _, value := range c.Holders(name) {
-		require.Empty(t, value)
-	}
-}
-
 func TestAnyServerExtendsAndReleasesWhatAnotherOneGranted(t *testing.T) {
 	fleet(t, func(t *testing.T, c *virtual.Cluster, a, b *lease.Leases) {
 		grant, err := a.Acquire(t.Context(), ask("n", "T\x00;token=|"))
@@ -74,11 +66,11 @@ func TestAnyServerExtendsAndReleasesWhatAnotherOneGranted(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.ErrorIs(t, b.Release(t.Context(), "n", "U"), redlock.ErrLost)
 		require.NoError(t, b.Release(t.Context(), "n", grant.Token))
-		requireFree(t, c, "n")
+		c.Free("n")
 		require.ErrorIs(t, a.Release(t.Context(), "n", grant.Token), redlock.ErrLost, "also where it was granted")
 		_, err = a.Extend(t.Context(), "n", grant.Token, 10*time.Second)
 		require.ErrorIs(t, err, redlock.ErrLost)
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -114,7 +106,7 @@ func TestAnExtensionThatIsNotConfirmedLeavesTheLeaseAsItWas(t *testing.T) {
 		_, err = b.Extend(t.Context(), "n", "T", 20*time.Second)
 		require.NoError(t, err, "the client tries again")
 		require.NoError(t, b.Release(t.Context(), "n", grant.Token))
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -135,7 +127,7 @@ func TestATokenThatRecursMeansTheLeaseThatHasItNow(t *testing.T) {
 		_, err = a.Extend(t.Context(), "n", "shared", 20*time.Second) // a remembers the first
 		require.NoError(t, err)
 		require.NoError(t, a.Release(t.Context(), "n", "shared"))
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -176,7 +168,7 @@ func TestAGrantWhoseClientIsGoneIsGivenBack(t *testing.T) {
 		leave()
 		require.ErrorIs(t, <-waited, context.Canceled)
 		a.GiveBack(grant)
-		requireFree(t, c, "n")
+		c.Free("n")
 
 		waiting.Wait = time.Second
 		_, err = a.Acquire(t.Context(), ask("n", "T"))
@@ -201,7 +193,7 @@ func TestAServerThatEndsTakesNoLeaseWithIt(t *testing.T) {
 		require.NoError(t, locker.Close())
 		assert.Equal(t, "T", held(t, a, "n").Token)
 		require.NoError(t, b.Release(t.Context(), "n", "T"))
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -217,7 +209,7 @@ func TestAMasterThatIsAwayGetsTheReleaseWhenItIsBack(t *testing.T) {
 		require.NoError(t, b.Release(t.Context(), "n", "U"))
 		c.Each(virtual.Resume, 2)
 		time.Sleep(3 * time.Second)
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -229,11 +221,11 @@ func TestSeveralNamesAreOneGrantAndEachIsReleasedOnItsOwn(t *testing.T) {
 		_, err = b.Acquire(t.Context(), lease.Request{Names: []string{"n", "o"}, Token: "U", TTL: 10 * time.Second})
 		require.ErrorIs(t, err, redlock.ErrTaken)
 		require.NoError(t, b.Release(t.Context(), "m", "T"))
-		requireFree(t, c, "m")
+		c.Free("m")
 		_, err = b.Extend(t.Context(), "n", "T", 10*time.Second)
 		require.NoError(t, err)
 		require.NoError(t, a.Release(t.Context(), "n", "T"))
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 

@@ -156,14 +156,6 @@ func (s *server) grant(name string) answer {
 	return a
 }
 
-func requireFree(t *testing.T, c *virtual.Cluster, name string) {
-	t.Helper()
-	virtual.Settle()
-	for _, value := range c.Holders(name) {
-		require.Empty(t, value)
-	}
-}
-
 func TestALeaseIsGrantedExtendedAndReleasedByAnyServer(t *testing.T) {
 	fleet(t, func(t *testing.T, c *virtual.Cluster, a, b *server) {
 		got := a.lease("POST", `{"name":"order/42","ttl":"10s","owner":"worker 3","fence":true}`)
@@ -188,7 +180,7 @@ func TestALeaseIsGrantedExtendedAndReleasedByAnyServer(t *testing.T) {
 		assert.Equal(t, answer{Status: 410, Error: "lost"}, a.lease("DELETE", sentBack))
 		assert.Equal(t, answer{Status: 410, Error: "lost"}, a.lease("PUT", sentBack))
 		assert.Equal(t, answer{Status: 200, Name: "order/42"}, a.do("GET", Paths[0]+"?name=order%2F42", ""))
-		requireFree(t, c, "order/42")
+		c.Free("order/42")
 	})
 }
 
@@ -247,7 +239,7 @@ func TestWhatIsNoRequestIsRefusedInJSON(t *testing.T) {
 			assert.Equal(t, one.status, got.Status, one)
 			assert.Contains(t, got.Error, strings.ReplaceAll(one.says, `\"`, `"`), one.body[:min(len(one.body), 50)])
 		}
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -333,7 +325,7 @@ func TestAWaitEndsWithItsConnection(t *testing.T) {
 		require.Empty(t, b.door.waiting)
 		assert.Equal(t, 204, a.lease("DELETE", of("n", holds.Token)).Status)
 		time.Sleep(time.Second) // as long as a place in the line may be handed what nobody takes
-		requireFree(t, c, "n")
+		c.Free("n")
 	})
 }
 
@@ -343,7 +335,7 @@ func TestALeaseWhoseAnswerCannotBeWrittenIsGivenBack(t *testing.T) {
 			a.failing.Store(true)
 			_, err := a.send(t.Context(), http.MethodPost, path, `{"name":"n"}`)
 			require.Error(t, err)
-			requireFree(t, c, "n")
+			c.Free("n")
 		})
 	}
 }

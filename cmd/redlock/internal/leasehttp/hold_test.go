@@ -81,7 +81,7 @@ func TestAHeldLeaseIsRenewedAndReleasedWhenItsClientHangsUp(t *testing.T) {
 		assert.Equal(t, "event: held\ndata: {\"valid_ms\":9000}\n\n", events[0])
 		assert.Equal(t, 409, b.lease("POST", `{"name":"n"}`).Status)
 		require.NoError(t, client.body.Close())
-		requireFree(t, c, "n")
+		c.Free("n")
 		assert.Zero(t, a.door.Streams())
 	})
 }
@@ -94,7 +94,7 @@ func TestATTLOfNothingIsNoLease(t *testing.T) {
 			require.Equal(t, http.StatusBadRequest, refused.Status, path)
 			require.Contains(t, refused.Error, "a TTL of 0s is not between")
 		}
-		requireFree(t, c, "n")
+		c.Free("n")
 		held := a.grant("n")
 		require.Equal(t, http.StatusBadRequest, a.lease("PUT", fmt.Sprintf(`{"name":"n","token":%q,"ttl":"0"}`, held.Token)).Status)
 		require.Equal(t, http.StatusNoContent, a.lease("DELETE", fmt.Sprintf(`{"name":"n","token":%q,"ttl":"0"}`, held.Token)).Status)
