@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/clock"
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
@@ -23,12 +24,15 @@ type formers struct {
 	active  [2]bool // a master was told this cluster at some time
 }
 
+// former is a client, and how far its task of forming a cluster is. What that keeps between two
+// steps follows from when it began, and from the answers so far.
 type former struct {
-	phase   string // "", first, rest, telling, over
-	began   int64
-	of      []Report // the masters, as they were seen
+	steps   int      // begun so far
+	began   int64    // 0 once the last step has begun, and then there are no answers
+	then    Task     // the next step; nil if there is none
 	asks    []Change // that have not reached their masters
-	answers []Report
+	before  []Report // answers to earlier steps
+	answers []Report // to this one
 }
 
 // ages are the times at which steps are made: in time for joining, only for being told, and too
@@ -47,14 +51,15 @@ func (w *formers) key() string {
 	}
 	for i, c := range w.clients {
 		word(strconv.FormatBool(w.active[i]))
-		word(c.phase)
+		number(int64(c.steps))
+		word(strconv.FormatBool(c.then != nil))
 		number(c.began)
 		for _, a := range c.asks {
 			number(int64(a.Of.Node))
 			word(a.Marker.Text())
 		}
 		word("then")
-		for _, r := range c.answers {
+		for _, r := range append(slices.Clip(c.before), c.answers...) {
 			number(int64(r.Node))
 			word(r.Text)
 		}
@@ -126,7 +131,7 @@ func (f *forming) each(w formers, visit func(formers)) {
 			next, answer := w.reach(ask)
 			n := &next.clients[i]
 			n.asks = slices.Delete(slices.Clone(c.asks), at, at+1)
-			if c.phase == "first" || c.phase == "rest" {
+			if c.then != nil {
 				n.answers = append(slices.Clone(c.answers), answer)
 				slices.SortFunc(n.answers, func(a, b Report) int { return a.Node - b.Node })
 			}
@@ -146,30 +151,25 @@ func (f *forming) each(w formers, visit func(formers)) {
 	}
 }
 
-// goOn is what a client does next by itself. It gives up when it has not all answers, or too late.
+// goOn has a client begin the next step of its task by itself, whether or not it has all answers.
 func (f *forming) goOn(w *formers, i int) bool {
-	c, roster := &w.clients[i], f.rosters[i]
-	joined := Joined(slices.Clone(c.answers), roster)
-	switch c.phase {
-	case "":
+	c, now := &w.clients[i], clock.Instant(0).Add(time.Duration(w.now)*time.Millisecond)
+	switch {
+	case c.steps == 0:
 		formation := f.know[i].Formable(f.seen(w, i), nil)
 		if !formation.May {
 			return false
 		}
-		c.phase, c.began, c.of = "first", w.now, formation.Of
-		c.asks = f.know[i].AskToJoin(c.of[:1], roster)
-	case "first":
-		if len(joined) == 1 {
-			c.phase, c.asks = "rest", f.know[i].AskToJoin(c.of[1:], roster)
-		} else {
-			c.phase, c.began, c.answers = "over", 0, nil // and its message may come yet
-		}
-	case "rest":
-		asks, _ := TellFirst(joined, w.now == c.began, roster)
-		c.phase, c.began, c.answers = "telling", 0, nil
-		c.asks = append(slices.Clone(c.asks), asks...)
-	default:
+		c.began, c.then = w.now, ToForm(formation.Of, f.rosters[i])
+	case c.then == nil:
 		return false
+	}
+	step := c.then(f.know[i], now, slices.Clone(c.answers))
+	c.steps, c.then = c.steps+1, step.Then
+	c.asks = append(slices.Clip(c.asks), step.Asks...) // those before may come yet
+	c.before, c.answers = append(slices.Clip(c.before), c.answers...), nil
+	if c.then == nil {
+		c.began, c.before = 0, nil
 	}
 	return true
 }
