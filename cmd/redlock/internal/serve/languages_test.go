@@ -133,6 +133,12 @@ func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 			}
 
 			said, err := run()
+			if err != nil && strings.Contains(said, "no quorum") { // in time, on a busy machine
+				clitest.WaitFor(t, "a quorum answers in time", func() bool {
+					said, err = run()
+					return !strings.Contains(said, "no quorum")
+				})
+			}
 			require.NoError(t, err, said)
 			assert.Contains(t, said, "working")
 			var lock *redlock.Lock
