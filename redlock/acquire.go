@@ -225,8 +225,8 @@ func (l *Locker) take(lock *Lock, r *round.Round, c *call) error {
 	}
 	lock.mu.Lock() // from Hold on, refusals reach the lock
 	lock.until = lock.boundedLocked(l.config.drift.Validity(lock.acquired, lock.ttl))
-	touched, refused := r.Hold((*holder)(lock))
-	lock.touched = touched
+	mayHold, refused := r.Hold((*holder)(lock))
+	lock.mayHold = mayHold
 	lock.mu.Unlock()
 	if lock.kind.chooses() {
 		strays := r.Strays()

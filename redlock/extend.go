@@ -197,7 +197,7 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	now := l.clock.Now()
-	lock.touched = lock.touched.Or(result.MayHold)
+	lock.mayHold = lock.mayHold.Or(result.MayHold)
 	lock.lacks = lock.lacks.Minus(result.Back)
 	lock.expireLocked(now)
 	lock.extending = false
@@ -251,7 +251,7 @@ func (x *extension) Late(item int, taken, back quorum.NodeSet) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.lacks = lock.lacks.Minus(back)
-	lock.touched = lock.touched.Or(back)
+	lock.mayHold = lock.mayHold.Or(back)
 	lock.preferLocked(taken)
 }
 

@@ -49,7 +49,7 @@ type Lock struct {
 	timeout   time.Duration                // how long its rounds wait for a node
 	until     clock.Instant                // end of validity
 	heldUntil clock.Instant                // by WithMaxHold; schedule.Never without
-	touched   quorum.NodeSet               // nodes that have, may have or may yet get our value
+	mayHold   quorum.NodeSet               // nodes that have, may have or may yet get our value
 	lacks     quorum.NodeSet               // nodes that refused an extension, and may hand us the vote
 	epoch     uint64                       // of the membership, when the round that holds it began
 	tried     *extension                   // the last one, unless a quorum granted it; for the reason

@@ -81,7 +81,7 @@ func (lock *Lock) startRelease(why error, alone bool) *round.Round {
 		lock.endLocked(released, releasedFor(why))
 	}
 	l.life.enterAnyway()
-	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideRelease, Expected: lock.touched, Alone: alone})
+	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideRelease, Expected: lock.mayHold, Alone: alone})
 	lock.release = r
 	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
 	lock.mu.Unlock()

@@ -52,7 +52,7 @@ func (lock *Lock) mayHoldLocked() quorum.NodeSet {
 	if lock.extending {
 		return quorum.All(len(lock.locker.nodes()))
 	}
-	return lock.touched.Or(lock.lacks)
+	return lock.mayHold.Or(lock.lacks)
 }
 
 func (lock *Lock) undoAtLocked() clock.Instant {
@@ -122,7 +122,7 @@ func (h *holder) Late(vote round.Vote) {
 	}
 	lock.mu.Lock()
 	if !lock.healing {
-		lock.touched.Remove(vote.Node)
+		lock.mayHold.Remove(vote.Node)
 	}
 	keys, queued := lock.keys(), lock.kind.queueOf(lock) // which an attempt that is given up changes (untake)
 	lock.mu.Unlock()

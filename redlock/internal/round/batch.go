@@ -121,7 +121,7 @@ func (b *Batch) Complete(node int, reply any, err error) {
 			}
 			continue
 		}
-		v, touched, taken, said := answer.Next(it.keys)
+		v, mayHold, taken, said := answer.Next(it.keys)
 		if v == quorum.Granted && it.lacked.Has(node) {
 			v = quorum.Refused
 		}
@@ -135,7 +135,7 @@ func (b *Batch) Complete(node int, reply any, err error) {
 		if said != nil {
 			b.failLocked(node, said)
 		}
-		if !touched {
+		if !mayHold {
 			it.mayHold.Remove(node)
 		}
 	}

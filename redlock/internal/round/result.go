@@ -37,9 +37,9 @@ func (r *Round) MayHold() quorum.NodeSet {
 
 func (r *Round) mayHoldLocked() quorum.NodeSet {
 	if r.rare == nil {
-		return r.touched
+		return r.mayHold
 	}
-	return r.touched.Or(r.rare.before)
+	return r.mayHold.Or(r.rare.before)
 }
 
 // Doubt says that nodes may have our value since before the round, as far as their votes do not
@@ -62,15 +62,15 @@ func (r *Round) Reached() quorum.NodeSet {
 
 // Hold is MayHold for a lock that this round holds from now on. It also returns the nodes that have
 // refused; later votes go to the holder, so it misses none and gets none twice.
-func (r *Round) Hold(holder Holder) (touched, refused quorum.NodeSet) {
+func (r *Round) Hold(holder Holder) (mayHold, refused quorum.NodeSet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holder = holder
-	touched = r.mayHoldLocked()
+	mayHold = r.mayHoldLocked()
 	if r.rare != nil && r.rare.choice != nil {
-		touched = touched.Minus(r.votes.Refused) // that they have something else does not matter
+		mayHold = mayHold.Minus(r.votes.Refused) // that they have something else does not matter
 	}
-	return touched, r.votes.Refused
+	return mayHold, r.votes.Refused
 }
 
 // Granted returns the nodes that have granted.

@@ -36,7 +36,7 @@ type Round struct {
 	alone      bool           // see [Spec.Alone]
 	wake       chan struct{}  // signalled with the verdict; nil while nobody waits for it
 	votes      quorum.Ballot
-	touched    quorum.NodeSet // all nodes except those where the call certainly changed nothing
+	mayHold    quorum.NodeSet // all nodes except those where the call certainly changed nothing
 	holder     Holder         // of the lock that the round won; nil until it is held
 	rare       *rare          // nil until needed
 }
@@ -174,7 +174,7 @@ func (r *Round) Nodes() []*pipeline.Node { return r.rounds.Members.Nodes()[:r.no
 func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 	nodes := r.Nodes()
 	in := r.votes.In() // needs no mutex yet: no call has been made
-	r.touched = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
+	r.mayHold = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
 	r.prepare(&r.request, deadline)
 	other := -1 // the node that is asked something else
 	var override *pipeline.Request
@@ -258,7 +258,7 @@ func (r *Round) Complete(node int, reply any, err error) {
 		r.takeLocked(node, reply)
 	}
 	if v == quorum.Refused || (v == quorum.Failed && untouched(err) && (r.askedLocked(node).Script == nil || !midway(err))) {
-		r.touched.Remove(node)
+		r.mayHold.Remove(node)
 	}
 	if v == quorum.Refused && r.rare != nil && r.rare.choice == nil {
 		r.rare.before.Remove(node) // it ran what it was asked before this

@@ -74,20 +74,20 @@ func ReadExtended(reply any) Extended {
 // Next takes the vote of the next lock, which has this many keys: it grants when all of them were
 // extended. Touched reports whether the node holds the value under one of the keys, or may; taken,
 // whether somebody else has one. The error is the node's, for the first key that failed.
-func (e *Extended) Next(keys int) (v quorum.Vote, touched, taken bool, err error) {
+func (e *Extended) Next(keys int) (v quorum.Vote, mayHold, taken bool, err error) {
 	if e.all {
 		return quorum.Granted, true, false, nil
 	}
 	n := min(keys, len(e.rest))
 	if n < keys {
-		v, touched = quorum.Failed, true
+		v, mayHold = quorum.Failed, true
 	}
 	for _, reply := range e.rest[:n] {
 		switch reply {
 		case int64(1):
-			touched = true
+			mayHold = true
 		case int64(2): // set again
-			touched = true
+			mayHold = true
 			if v != quorum.Failed {
 				v = quorum.Refused
 			}
@@ -104,5 +104,5 @@ func (e *Extended) Next(keys int) (v quorum.Vote, touched, taken bool, err error
 		}
 	}
 	e.rest = e.rest[n:]
-	return v, touched, taken, err
+	return v, mayHold, taken, err
 }

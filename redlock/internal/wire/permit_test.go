@@ -148,12 +148,12 @@ func (w *permitPair) extend(*rapid.T) {
 	e := NewExtension(1)
 	e.AddPermit(Semaphore{permitName, permits}, slot, value, pairTTL)
 	answer := ReadExtended(w.ask(e.Request()))
-	vote, touched, taken, err := answer.Next(1)
+	vote, mayHold, taken, err := answer.Next(1)
 	want := quorum.Refused
 	if model == spec.Extended {
 		want = quorum.Granted
 	}
-	w.same("extend", []any{vote, touched, taken, err}, []any{want, model != spec.Refused, model == spec.Refused, nil})
+	w.same("extend", []any{vote, mayHold, taken, err}, []any{want, model != spec.Refused, model == spec.Refused, nil})
 }
 
 func (w *permitPair) expire(*rapid.T) {

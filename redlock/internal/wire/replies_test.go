@@ -284,8 +284,8 @@ func checkExtended(t *testing.T, reply any) {
 		if fails {
 			want = quorum.Failed
 		}
-		vote, touched, taken, err := e.Next(keys)
-		require.Equal(t, []any{want, touches, others}, []any{vote, touched, taken}, "%#v", reply)
+		vote, mayHold, taken, err := e.Next(keys)
+		require.Equal(t, []any{want, touches, others}, []any{vote, mayHold, taken}, "%#v", reply)
 		require.False(t, err != nil && vote != quorum.Failed)
 		if len(words) > 0 {
 			require.ErrorContains(t, err, string(words))

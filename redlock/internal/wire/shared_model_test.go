@@ -129,8 +129,8 @@ var votes = map[spec.Answer][]any{
 // extend compares the answer to an extension of the only lock.
 func (w *sharedPair) extend(e *Extension, extended func() spec.Answer) {
 	answer := ReadExtended(w.ask(e.Request()))
-	vote, touched, taken, err := answer.Next(1)
-	w.same("extend", []any{vote, touched, taken, err}, votes[extended()])
+	vote, mayHold, taken, err := answer.Next(1)
+	w.same("extend", []any{vote, mayHold, taken, err}, votes[extended()])
 }
 
 func (w *sharedPair) extendRead(*rapid.T) {
