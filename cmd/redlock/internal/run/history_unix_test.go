@@ -86,8 +86,8 @@ func TestTheHistoryTellsWhyACommandDidNotRun(t *testing.T) {
 
 	holder = hold(t, urls, "job", "--ttl 5s --owner victim")
 	clitest.WaitFor(t, "the victim learns of it", func() bool {
-		// A renewal gives the masters the key again. If a busy machine is too late with the answers, the
-		// victim cannot tell that it was gone.
+		// A renewal gives the masters the key again. If a busy machine is too late with the
+		// answers, the victim cannot tell that it was gone.
 		require.NoError(t, admin.Of(l).ForceUnlock(t.Context(), "job"))
 		return !holder.Running()
 	})
