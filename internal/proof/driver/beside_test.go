@@ -57,7 +57,7 @@ func spoils(r *run, rng *rand.Rand) {
 	for r.goesOn() {
 		name := pick(rng, "hot", "hot", "warm0", "wild0", "kept0", "sem1", "sem2", "sem3")
 		key, text := pick(rng, unasked...)+name, pick(rng, "", "text", "-1", "1e300", "9007199254740991", "5 5", "1024")
-		if r.plan.masters <= 2 && text == "1024" {
+		if text == "1024" && (r.plan.masters <= 2 || r.plan.steady() && !r.plan.onlyBreaks(at)) {
 			text = "" // a number counts that a quorum tells, or that no quorum is without
 		}
 		switch luck := rng.IntN(8); {

@@ -291,6 +291,11 @@ func (p *plan) steady() bool {
 	return !others && !partial && p.masters >= 3
 }
 
+// onlyBreaks reports whether nothing breaks but, at most, one master.
+func (p *plan) onlyBreaks(master int) bool {
+	return !slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != master })
+}
+
 // hasSnapshotOf reports whether a master may have again what it deleted.
 func (p *plan) hasSnapshotOf(master int) bool {
 	return slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master == master && f.what == "restarts from a snapshot" })
