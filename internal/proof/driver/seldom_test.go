@@ -17,6 +17,7 @@ var seldom = []*act{
 	{"keys that others overwrite", 1, overwrites},
 	{"many calls at once", 1, bursts},
 	{"a release that is late", 4, releasesLate},
+	{"a caller alone with a master", 1, alone},
 }
 
 // theirs is what others write where no lock of ours is.
@@ -209,4 +210,26 @@ func releasesLate(a *actor) {
 	time.Sleep(5 * latency)
 	after, kept := ends()
 	a.promise("a minimum hold ends in time", !granted || !kept || after <= before.Add(2*latency), "%v: a master keeps it for %v longer", h.hold, after.Sub(before))
+}
+
+// alone has a Locker whose calls have the connection to the only master for themselves. They read
+// their replies themselves, and wait no longer for that when the master is mute.
+func alone(a *actor) {
+	if a.plan.masters > 1 || len(a.plan.faults) == 0 || a.plan.sleeps || !a.look || !a.stopping.TryLock() {
+		return
+	}
+	defer a.stopping.Unlock()
+	l := a.newClient(&a.plan.clients[a.rng.IntN(len(a.plan.clients))]).current()
+	defer l.close()
+	for range 4 {
+		if h := a.acquireBy(l, a.unrenewed(a.mutex(a.fresh(), false))); h != nil {
+			a.unlock(h)
+		}
+	}
+	heal := a.masters[0].breaks("mute replies", 0)
+	healing := time.AfterFunc(4*l.client.plan.nodeTimeout(a.plan.maxTTL), heal)
+	a.acquireBy(l, a.unrenewed(a.mutex(a.fresh(), false)))
+	if healing.Stop() {
+		heal()
+	}
 }
