@@ -104,8 +104,8 @@ func (r *run) learns() {
 }
 
 // stuck reports whether no version of the members is told to a majority of its own, after a removal
-// that two faults have cut (cutsChanges): then nothing that needs votes works until an operator ends
-// it (docs/operations.md).
+// that two faults have cut (cutsChanges): then nothing that needs votes works until an operator
+// ends it (docs/operations.md).
 func (r *run) stuck() bool {
 	var all []int
 	for i := range r.masters {
