@@ -39,18 +39,21 @@ type history struct {
 
 func (h *history) now() time.Duration { return time.Since(h.start) }
 
-// cut ends the spans at the releases that may have been meant for them: also one that began before
-// the reply, and saw the lease at the masters.
+// cut ends the spans at the releases that may have been meant for them: also one that ended before
+// the reply, and had seen the lease at the masters.
 func (h *history) cut() {
 	for i := range h.spans {
 		s := &h.spans[i]
 		for _, r := range h.releases {
-			if r.name == s.name && r.token == s.token && r.until >= s.from {
+			if r.name == s.name && r.token == s.token && r.until >= s.called {
 				s.until = min(s.until, max(r.from, s.from))
 			}
 		}
 	}
 }
+
+// lasting is for how long a release that outlives its context is under way at masters that are well.
+const lasting = 100 * time.Millisecond
 
 // conflicts returns the spans that overlap, and are of two leases: of two grants, of two tokens, or
 // of an extension and of a grant that was asked for later.
@@ -96,10 +99,13 @@ func (h *history) act(l *lease.Leases, draw *rand.Rand, name, token string) {
 	now := h.now()
 	switch {
 	case what == "release":
-		h.releases = append(h.releases, span{what, name, token, called, called, now})
+		ended := now
 		if err == nil {
 			h.released++
+		} else {
+			ended += lasting
 		}
+		h.releases = append(h.releases, span{what, name, token, called, called, ended})
 	case err != nil:
 	default:
 		h.spans = append(h.spans, span{what, name, token, called, now, now + ttl})
