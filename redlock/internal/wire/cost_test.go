@@ -51,7 +51,7 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 		{"acquire", "", "", []any{mine, 60000}, []string{"acquire"}, "set"},
 		{"acquire, refused", other, "", []any{mine, 60000}, []string{"acquire"}, "set"},
 		{"wait, granted", "", "", wait(mine, "alive"), []string{"wait"}, "get get set zrem"},
-		{"wait, confirmed", mine, "", wait(mine, "alive"), []string{"wait"}, "get set zrem"},
+		{"wait, confirmed", mine, "", wait(mine, "alive"), []string{"wait"}, "get pttl set zrem"},
 		{"wait, refused", other, "", wait(mine, "alive"), []string{"wait"}, "get pexpire pttl set time zadd zcard zscore"},
 		{"wait, refused by another library", foreign, "", wait(mine, "alive"), []string{"wait"}, "get get pexpire pttl set set time zadd zcard zrange zscore"},
 		{"release", mine, "", []any{mine, 50}, releases, "del get"},

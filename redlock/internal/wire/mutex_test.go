@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/redquorum/redquorum/internal/pipeline"
@@ -334,4 +336,24 @@ func TestARetainDoesWhatItsModelDoes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A key was handed to a waiter, and somebody who knows its value has extended it since.
+func TestTakingAKeyDoesNotShortenIt(t *testing.T) {
+	s := newServer(t)
+	mine := pairForm + "mine"
+	for file, args := range map[string][]any{
+		"wait":     {mine, 60_000, 50, 1, "", 0, 100, ""},
+		"announce": {mine, 60_000, 3000},
+		"join":     {pairForm + "set", 60_000, mine},
+		"any":      {mine, 60_000, 50, 0},
+	} {
+		for extended, least := range map[int]int64{30_000: 30_000, 600_000: 60_000} {
+			s.do("FLUSHALL")
+			s.do("SET", "a", mine, "PX", 30_000)
+			require.Equal(t, int64(1), s.onA([]any{mine, extended}, "keep"))
+			s.onA(args, file)
+			assert.Greater(t, s.left("a"), least, "%s, extended to %d ms", file, extended)
+		}
+	}
 }

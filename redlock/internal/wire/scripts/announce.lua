@@ -1,4 +1,4 @@
--- requires shared fence
+-- requires shared fence lasting
 -- Take a key for a writer that waits, or keep new readers out of it. The intent lives for a short
 -- while, so that a writer that died keeps nobody out for long. Exclusion does not depend on it.
 --
@@ -20,6 +20,6 @@ local fence = ARGV[4] and raiseFence(KEYS, ARGV[4], ARGV[5]) or 1
 if type(fence) == 'table' then
   return fence
 end
-redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
+redis.call('SET', key, ARGV[1], 'PX', holder and lasting(key, ARGV[2]) or ARGV[2])
 withdraw(key, ARGV[1])
 return fence

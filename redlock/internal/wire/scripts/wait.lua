@@ -1,4 +1,4 @@
--- requires handover fence enqueue
+-- requires handover fence enqueue lasting
 -- Take all keys, or wait for one of them. One node is asked this, the coordinator, which thereby
 -- puts the waiters for a lock in order. If the caller already holds a key, it was handed over
 -- (handover.lua): taking it confirms that.
@@ -27,13 +27,16 @@ local value, target = ARGV[1], tonumber(ARGV[4])
 local list, waiter = 'redquorum:wait:' .. KEYS[target], ARGV[5] .. ':' .. value
 
 local taken, other, left, read
+local mine = {}
 for i = 0, #KEYS - 1 do
   local at = (target - 1 + i) % #KEYS + 1
   local holder = redis.call('GET', KEYS[at])
   if holder and holder ~= value then
     taken, other, read = at, isForeign(holder) and holder, holder == marker
     break
-  elseif not holder and at == target then
+  elseif holder then
+    mine[KEYS[at]] = true
+  elseif at == target then
     left = endTurn(KEYS[at])
     if left then
       taken = at
@@ -48,7 +51,7 @@ if not taken then
     return fence
   end
   for _, key in ipairs(KEYS) do
-    redis.call('SET', key, value, 'PX', ARGV[2])
+    redis.call('SET', key, value, 'PX', mine[key] and lasting(key, ARGV[2]) or ARGV[2])
     if ARGV[11] then
       withdraw(key, value)
     end
