@@ -52,7 +52,8 @@ func (h *history) cut() {
 	}
 }
 
-// lasting is for how long a release that outlives its context is under way at masters that are well.
+// lasting is for how long a release that outlives its context is under way at most, at masters that
+// are well.
 const lasting = 100 * time.Millisecond
 
 // conflicts returns the spans that overlap, and are of two leases: of two grants, of two tokens, or
