@@ -47,10 +47,10 @@ func TestAProcessThatHasTheNumberOfAnotherIsNotSignalled(t *testing.T) {
 	earlier.Start--
 	require.NoError(t, earlier.Signal(syscall.SIGKILL))
 	require.NoError(t, p.Signal(syscall.SIGSTOP))
-	clitest.WaitFor(t, "the process stops", p.Still)
-	now, ok := Look(p.PID)
-	require.True(t, ok)
-	assert.True(t, now.Stopped(), "it is alive")
+	clitest.WaitFor(t, "the process stops, so it is alive", func() bool {
+		now, ok := Look(p.PID)
+		return ok && now.Stopped()
+	})
 	require.NoError(t, p.Signal(syscall.SIGKILL))
 	clitest.WaitFor(t, "its end", func() bool { return Dead(p.Group) })
 }
