@@ -102,12 +102,12 @@ func ExampleQuorumError() {
 	var quorum *redlock.QuorumError
 	if errors.As(err, &quorum) {
 		fmt.Println("a quorum needs", quorum.Need)
-		fmt.Println("failed:", len(quorum.Nodes)) // each with its endpoint and why
+		fmt.Println("too many failed:", len(quorum.Nodes) > 3-quorum.Need) // each with its endpoint and why
 	}
 	fmt.Println(errors.Is(err, redlock.ErrNoQuorum))
 	// Output:
 	// a quorum needs 2
-	// failed: 2
+	// too many failed: true
 	// true
 }
 
