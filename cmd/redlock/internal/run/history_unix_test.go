@@ -78,7 +78,7 @@ func TestTheHistoryTellsWhyACommandDidNotRun(t *testing.T) {
 
 	clitest.WaitFor(t, "a run is cut", func() bool { // a busy machine may lose so short a hold before
 		run(t, urls, line("job", patient+"--ttl 10s --kill-after 500ms --max-hold 2s --owner cut", "sleep", "60")...)
-		entries, _ := admin.Of(l).History(t.Context(), "job") //nolint:errcheck // again
+		entries, _ := admin.Of(l).History(t.Context(), "job") //nolint:errcheck // then it is run again
 		return slices.ContainsFunc(entries, func(e admin.Entry) bool {
 			return e.Kind == admin.KindCut && e.Why == "--max-hold" && e.By == "cut"
 		})
