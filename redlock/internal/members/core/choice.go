@@ -101,7 +101,7 @@ type Choice struct {
 //
 // Those that were told must not be among the promises, or they count twice: what a member was told
 // ends what it promised (Telling), so no report shows both.
-func (c *Client) Propose(ch Choice, given []Report, own *record.Roster) (value *record.Roster, asks []Change) {
+func (ch Choice) Propose(given []Report, own *record.Roster) (value *record.Roster, asks []Change) {
 	if ch.By+len(given) < ch.Of.Need() {
 		return nil, nil
 	}
@@ -115,9 +115,16 @@ func (c *Client) Propose(ch Choice, given []Report, own *record.Roster) (value *
 }
 
 // IsChosen reports whether a majority now holds to a version: those that accepted it, as they
-// answer, and those that were told it.
+// answer, and those that were told it before or meanwhile.
 func (c *Client) IsChosen(ch Choice, value *record.Roster, answers []Report) bool {
-	return ch.By+c.holding(ch.Of, ch.Ballot, value, answers) >= ch.Of.Need()
+	holding := ch.By
+	for _, r := range answers {
+		t := r.Told()
+		if c.Remembers(&r, ch.Of) && r.Register.Ballot == ch.Ballot.Number && r.Register.Accepted != nil || t != nil && t.Version == value.Version {
+			holding++
+		}
+	}
+	return holding >= ch.Of.Need()
 }
 
 // askAcceptance asks those that promised to accept a version, each so many milliseconds after it
@@ -129,18 +136,6 @@ func askAcceptance(b Ballot, value *record.Roster, given []Report, wait int64) (
 		asks = append(asks, Change{Of: r, Marker: r.Marker, Register: &next, Due: r.Register.Since + wait, Latest: r.Register.Until})
 	}
 	return asks
-}
-
-// holding counts the masters that now hold to a version: they accepted it, or were told it
-// meanwhile.
-func (c *Client) holding(roster *record.Roster, b Ballot, value *record.Roster, answers []Report) (n int) {
-	for _, r := range answers {
-		t := r.Told()
-		if c.Remembers(&r, roster) && r.Register.Ballot == b.Number && r.Register.Accepted != nil || t != nil && t.Version == value.Version {
-			n++
-		}
-	}
-	return n
 }
 
 // Learns reports whether a master that forgot learns what it may have accepted. So many others

@@ -142,7 +142,7 @@ func (s *scene) propose(words []string) {
 	s.checked = true
 	o := s.operators[words[1]]
 	ch := Choice{Of: o.after, Ballot: o.ballot}
-	value, asks := s.client.Propose(ch, o.given, s.named(words[2]))
+	value, asks := ch.Propose(o.given, s.named(words[2]))
 	outcome := "too few promised"
 	if value != nil {
 		outcome = s.versionName(value) + " is chosen"

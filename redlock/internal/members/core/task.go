@@ -129,7 +129,7 @@ func (p proposer) propose(c *Client, now clock.Instant, taught []Report) Step {
 		return Step{} // they take part under the next ballot
 	}
 	var asks []Change
-	if p.value, asks = c.Propose(p.Choice, p.given, p.own); p.value == nil || now >= p.Ballot.Over {
+	if p.value, asks = p.Propose(p.given, p.own); p.value == nil || now >= p.Ballot.Over {
 		return Step{}
 	}
 	return Step{Asks: asks, Then: p.accepted}

@@ -160,9 +160,9 @@ func (x *explorer) given(one *operator) (given []core.Report) {
 // decides goes on to the second phase, with what was found, or with a change of its own.
 func (x *explorer) decides(w *world, o int, visit visitor) {
 	one := &w.operators[o]
-	c, ch, given := x.client(one.notes), x.choice(one), x.given(one)
+	ch, given := x.choice(one), x.given(one)
 	propose := func(own text) {
-		value, _ := c.Propose(ch, given, x.roster(own))
+		value, _ := ch.Propose(given, x.roster(own))
 		if value == nil {
 			return
 		}
@@ -242,7 +242,7 @@ func (x *explorer) accepts(w *world, all []core.Report, o int, visit visitor) {
 func (x *explorer) acceptance(c *core.Client, ch core.Choice, one *operator, r *core.Report) *core.Change {
 	proposed := core.Report{Node: proof.Nowhere, Register: record.Register{Ballot: ch.Ballot.Number, Accepted: x.roster(one.value)}}
 	ch.By = len(ch.Of.Members) // it has its majority
-	_, asks := c.Propose(ch, []core.Report{proposed, *r}, nil)
+	_, asks := ch.Propose([]core.Report{proposed, *r}, nil)
 	return &asks[1]
 }
 

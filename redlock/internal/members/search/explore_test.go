@@ -114,7 +114,7 @@ func (x *explorer) endsInTime() bool {
 	half := core.Quarantine(maxTTL) / 2
 	promise := x.client(0).AskPromises(x.roster(t), b, []core.Report{r})
 	r.Register = *promise[0].Register
-	_, accept := x.client(0).Propose(core.Choice{Of: x.roster(textOf(1, 0, 1)), Ballot: b}, []core.Report{r}, x.roster(t))
+	_, accept := core.Choice{Of: x.roster(textOf(1, 0, 1)), Ballot: b}.Propose([]core.Report{r}, x.roster(t))
 	return b.Over <= clock.Instant(0).Add(half) && accept[0].Latest > 0 && accept[0].Latest <= now+half.Milliseconds()
 }
 
