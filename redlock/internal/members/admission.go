@@ -458,10 +458,10 @@ func (ms *Membership) reconsider(i int, text string) bool {
 			ms.readLocked(i, text, 0)
 		}
 		ms.endLocked(false)
-		return ms.votesBy(i, text)
+		return ms.View().votesBy(i, text)
 	case text == n.text:
 		ms.mu.Unlock()
-		return ms.votesBy(i, text)
+		return ms.View().votesBy(i, text)
 	case n.phase == phaseQuarantined && n.asking != nil: // our own change came first
 		ms.mu.Unlock()
 		return false
@@ -477,13 +477,6 @@ func (ms *Membership) reconsider(i int, text string) bool {
 	ms.endLocked(forgot)
 	ms.Nodes()[i].Reconnect(ErrUnproven.Err)
 	return false
-}
-
-// votesBy reports whether a node votes by a marker, in the View as it is now. It takes no mutex:
-// the decision may be another one by then, as for any vote.
-func (st *state) votesBy(i int, text string) bool {
-	v := st.View()
-	return v.Voting.Has(i) && v.markers[i] == text
 }
 
 // forgotLocked notes that a server has forgotten. Locks that began before this epoch may rest on

@@ -45,7 +45,7 @@ func (ms *Membership) Proven(i int, proof *pipeline.Proof) bool {
 		return v.Voting.Has(i) && (proof == nil || record.ParseMarker(proof.Marker).State != record.MarkerLost)
 	case proof == nil:
 		return false
-	case v.markers[i] != "" && v.markers[i] == proof.Marker:
+	case v.votesBy(i, proof.Marker):
 		return true
 	default:
 		return ms.reconsider(i, proof.Marker)

@@ -185,6 +185,10 @@ func (st *state) countsLocked(i int, v *View) bool {
 	return v.Roster != nil && v.members.Has(i) && v.Roster.Counts(n.place) && !st.lives.Over(n.marker, n.place)
 }
 
+// votesBy reports whether a node votes by a marker. The decision may be another one by then, as for
+// any vote.
+func (v *View) votesBy(i int, marker string) bool { return marker != "" && v.markers[i] == marker }
+
 // Need returns how many votes make a quorum.
 func (v *View) Need() int { return quorum.Need(v.size) }
 
