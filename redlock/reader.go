@@ -21,9 +21,9 @@ import (
 // has a TTL of its own and is renewed like any lock, so a reader that died keeps a writer out only
 // until its own TTL ends.
 //
-// The result is a [Lock] like any other; [Lock.Shared] tells it from a writer's. It cannot become a
-// writer's lock: of two readers that want that, each would wait for the other. Unlock it, and lock
-// the name anew; a writer may come in between.
+// The result is a [Lock] like any other. It cannot become a writer's lock: of two readers that want
+// that, each would wait for the other. Unlock it, and lock the name anew; a writer may come in
+// between.
 //
 // With [WithFencing], the token of a reader is not below that of any writer before it, and below
 // that of every writer after it. Readers may have equal tokens. A resource that tells readers from
@@ -53,12 +53,6 @@ func (l *Locker) callToRead(ctx context.Context, name string, opts []LockOption)
 	}
 	c.kind = reader{}
 	return c, nil
-}
-
-// Shared reports whether this is the lock of a reader, see [Locker.TryRLock].
-func (lock *Lock) Shared() bool {
-	_, reads := lock.kind.(reader)
-	return reads
 }
 
 // reader is the kind of a shared lock.

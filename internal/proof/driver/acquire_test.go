@@ -223,14 +223,13 @@ func (a *actor) refusedFresh(q *request, err error, ctx *limited, life *life) {
 func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl time.Duration, life *life) *handle {
 	left := lock.Remaining()
 	h := &handle{run: a.run, lock: lock, request: q, life: life, ttl: ttl, hold: &history.Hold{
-		Who: a.who + " by " + life.client.plan.who, How: q.call, Names: lock.Names(), Value: lock.Value(), Token: a.ordered(lock.Fence()), Shared: lock.Shared(),
+		Who: a.who + " by " + life.client.plan.who, How: q.call, Names: lock.Names(), Value: lock.Value(), Token: a.ordered(lock.Fence()), Shared: q.shared,
 		Permits: q.permits, Since: began, From: a.clock.Now(), To: history.Held, Late: left <= 0,
 	}}
 	if q.asked.minHold > 0 && !life.client.plan.sleeps { // whose clock runs ahead of the masters'
 		h.hold.Kept = began.Add(q.asked.minHold)
 	}
 	a.promise("the names of a lock", h.named(), "%s: %s %v: %v, first %q", a.who, q.call, q.names, lock.Names(), lock.Name())
-	a.promise("Shared", lock.Shared() == q.shared, "%s: %s: Shared is %t", a.who, q.call, lock.Shared())
 	a.promise("Fence with fencing only", (lock.Fence() != 0) == q.asked.fencing && lock.Fence() < 1<<53, "%s: %s: token %d", a.who, q.call, lock.Fence())
 	a.promise("validity below the TTL", left <= ttl-life.client.plan.allowance(ttl), "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
 	if off := a.offTime(lock.Fence()); a.plan.masters > 2 && q.asked.fencing && !a.plan.tokensByClocks() {

@@ -251,7 +251,7 @@ func (a *actor) looks(h *handle) {
 	if err == nil {
 		a.promise("Err says what Remaining does", left > 0 || h.lock.Remaining() <= 0, "%v: Err is nil, and %v are left", h.hold, left)
 	}
-	if !a.world.look || left <= 0 || h.lock.Shared() || h.wild() || a.plan.forgets || a.plan.unsettled() || h.hold.Late {
+	if !a.world.look || left <= 0 || h.hold.Shared || h.wild() || a.plan.forgets || a.plan.unsettled() || h.hold.Late {
 		return
 	}
 	for _, name := range h.hold.Names {
@@ -331,7 +331,7 @@ func (a *actor) unlock(h *handle) {
 // released looks at the masters after a release that a quorum confirmed.
 func (a *actor) released(h *handle) {
 	strayed := clock.Instant(a.strayed.Load()) // since then, replies may be those of the calls before
-	if !a.world.look || a.plan.unsettled() || h.request.asked.minHold > 0 || h.lock.Shared() || strayed != 0 && a.since(strayed) < time.Second {
+	if !a.world.look || a.plan.unsettled() || h.request.asked.minHold > 0 || h.hold.Shared || strayed != 0 && a.since(strayed) < time.Second {
 		return
 	}
 	for _, name := range h.hold.Names {

@@ -37,7 +37,6 @@ var promises = []said{
 	{"redlock.Locker.TryLockAny", "TryLockAny acquires the first of the names that is free", "a choice takes one name"},
 	{"redlock.Locker.TryRLock", "Any number of readers hold a name together.", "readers"},
 	{"redlock.Locker.TryRLock", "they exclude readers and each other", "exclusion"},
-	{"redlock.Locker.TryRLock", "[Lock.Shared] tells it from a writer's", "Shared"},
 	{"redlock.Locker.RLock", "While a writer waits, readers that come later wait behind it.", "who gives up lets readers in"},
 	{"redlock.Semaphore", "So there are never more holders than slots", "permits"},
 	{"redlock.Locker.Semaphore", "Semaphore returns the semaphore of a name with 1 to 1,024 permits.", "Semaphore takes what is valid"},

@@ -152,7 +152,7 @@ func (r *run) masterKeys(held []*handle) {
 	values := make(map[string]string)
 	for _, h := range held {
 		for _, name := range h.hold.Names {
-			if values[name] = h.hold.Value; h.lock.Shared() {
+			if values[name] = h.hold.Value; h.hold.Shared {
 				values[name], values["redquorum:readers:"+name] = shared, shared
 			}
 		}
@@ -193,12 +193,12 @@ func (r *run) tells(held []*handle) {
 			for began := r.clock.Now(); r.busy(err) && r.since(began) < hangs; {
 				status, err = admin.Of(l.locker).Inspect(r.base, name)
 			}
-			told := err == nil && !status.Free && (h.lock.Shared() || status.Value == h.hold.Value)
+			told := err == nil && !status.Free && (h.hold.Shared || status.Value == h.hold.Value)
 			if h.lock.Err() != nil {
 				continue
 			}
 			r.promise("Inspect tells the holder", told || r.plan.forgets || r.plan.lists || l.client.plan.blind(r.plan.masters), "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
-			r.promise("Inspect tells the owner", !told || h.lock.Shared() || strings.Contains(h.hold.Who, status.Owner) && status.Owner != "", "%v: Inspect: owner %q", h.hold, status.Owner)
+			r.promise("Inspect tells the owner", !told || h.hold.Shared || strings.Contains(h.hold.Who, status.Owner) && status.Owner != "", "%v: Inspect: owner %q", h.hold, status.Owner)
 			for _, n := range status.Nodes {
 				r.promise("Inspect tells who waits", n.Waiting == 0 && len(n.Waiters) == 0 || !r.plan.calm() || r.plan.has(foreigners),
 					"%s: %d wait at %s for %q, and nobody does", l.client.plan.who, n.Waiting, n.Endpoint, name)
@@ -230,8 +230,8 @@ func (r *run) free(held []*handle) {
 	for i, name := range []string{"hot", "warm0", "warm1", "cold1", "never"} {
 		l := r.clients[i%len(r.clients)].current()
 		holder := slices.IndexFunc(held, func(h *handle) bool { return slices.Contains(h.hold.Names, name) && h.lock.Err() == nil })
-		try := l.locker.TryLock
-		if i%2 == 1 && holder < 0 {
+		try, reads := l.locker.TryLock, i%2 == 1 && holder < 0
+		if reads {
 			try = l.locker.TryRLock
 		}
 		began := r.clock.Now()
@@ -249,7 +249,7 @@ func (r *run) free(held []*handle) {
 			continue
 		}
 		l.got.Add(1)
-		h := &history.Hold{Who: "quiet", Names: lock.Names(), Value: lock.Value(), Shared: lock.Shared(), Since: began, From: r.clock.Now(), To: history.Held}
+		h := &history.Hold{Who: "quiet", Names: lock.Names(), Value: lock.Value(), Shared: reads, Since: began, From: r.clock.Now(), To: history.Held}
 		r.mu.Lock()
 		r.holds = append(r.holds, h)
 		r.mu.Unlock()

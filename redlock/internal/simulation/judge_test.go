@@ -187,7 +187,7 @@ func (j *judge) watch(name string, holds bool) {
 // got records that a client holds a lock from now on, acquired by a call that began at since.
 func (j *judge) got(who string, since clock.Instant, lock *redlock.Lock) *history.Hold {
 	return j.held(&history.Hold{
-		Who: who, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Shared: lock.Shared(), Since: since,
+		Who: who, Names: lock.Names(), Value: lock.Value(), Token: lock.Fence(), Since: since,
 	})
 }
 

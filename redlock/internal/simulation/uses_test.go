@@ -81,6 +81,9 @@ func reads(c *client) {
 	lock, t := call([]string{name}, func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
 		return read(l, ctx, name, c.opts()...)
 	})
+	if t != nil {
+		t.Shared = true // who judges reads it when all have ended
+	}
 	if lock != nil && c.rng.IntN(4) == 0 {
 		c.overWhenDone(lock, t)
 		_ = lock.Verify(c.sim().base)              //nolint:errcheck // nodes may be away

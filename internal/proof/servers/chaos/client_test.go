@@ -222,7 +222,7 @@ func (c *client) hold(ctx context.Context, kind string, called clock.Instant, lo
 	h.From = now()
 	left := lock.Remaining()
 	valid := h.From.Add(left)
-	h.Token, h.Value, h.Shared, h.Late = lock.Fence(), lock.Value(), lock.Shared(), left <= 0
+	h.Token, h.Value, h.Shared, h.Late = lock.Fence(), lock.Value(), kind == "read", left <= 0
 	if _, err := fmt.Sscanf(lock.Name(), "permit%d#", &h.Permits); err == nil || kind == "any" {
 		h.Names = []string{lock.Name()} // the names that it did not get are nobody's
 	}
