@@ -12,7 +12,6 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
-	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // TryLock acquires the lock if it is free, with one round and without waiting for a holder. A name
@@ -86,20 +85,11 @@ func (c *call) newLock() *Lock {
 	var room [valueRoom]byte
 	value := c.appendValue(room[:0], l.clock.Wall(), c.waits)
 	if c.list == nil && !lock.kind.chooses() { // one name
-		lock.claim, lock.key[0], lock.value = wire.NewClaim(l.config.keyPrefix, c.name[0], value, l.config.termsOf(lock))
+		lock.claim, lock.key[0], lock.value = l.config.terms.Claim(l.config.keyPrefix, c.name[0], value, lock.life(), lock.grace())
 	} else {
 		lock.value = string(value)
 	}
 	return lock
-}
-
-// termsOf returns the terms of a new lock: those of most are encoded already.
-func (c *config) termsOf(lock *Lock) *wire.Terms {
-	if lock.ttl == c.lock.ttl.Truncate(time.Millisecond) && lock.life() == lock.ttl {
-		return &c.terms
-	}
-	terms := wire.NewTerms(lock.life(), c.grace(lock.timeout))
-	return &terms
 }
 
 // names returns all names that the call asks for.

@@ -198,26 +198,31 @@ type Claim struct {
 	key, value, grace uint16 // where each of them ends
 }
 
-// Terms are the TTL of a lock and the grace of its release, encoded for its claim.
+// Terms are the TTL of most locks and the grace of their releases, encoded for their claims.
 type Terms struct {
-	text  string
-	grace int // where it ends
+	ttl, grace time.Duration
+	text       string
+	graceEnds  int // where in the text
 }
 
 // NewTerms returns the terms.
 func NewTerms(ttl, grace time.Duration) Terms {
 	first := pipeline.Encode(grace.Milliseconds())
-	return Terms{first + pipeline.Encode("NX", "PX", ttl.Milliseconds()), len(first)}
+	return Terms{ttl, grace, first + pipeline.Encode("NX", "PX", ttl.Milliseconds()), len(first)}
 }
 
-// NewClaim returns a claim, together with its key, which is prefix and name, and its value. They
-// share its memory.
-func NewClaim(prefix, name string, value []byte, terms *Terms) (c Claim, claimed, claimant string) {
-	text := pipeline.EncodeBefore(terms.text, "SET", prefix+name, value)
+// Claim returns the claim of a lock with this TTL and grace, which may be others than those of the
+// terms, together with its key, which is prefix and name, and its value. They share its memory.
+func (t *Terms) Claim(prefix, name string, value []byte, ttl, grace time.Duration) (c Claim, claimed, claimant string) {
+	if ttl != t.ttl || grace != t.grace {
+		terms := NewTerms(ttl, grace)
+		t = &terms
+	}
+	text := pipeline.EncodeBefore(t.text, "SET", prefix+name, value)
 	claimed, behindKey := pipeline.NextWord(text[setLength:])
 	claimant, behindValue := pipeline.NextWord(behindKey)
 	size := len(text) // at most 8 KiB: names, prefixes and values are bounded
-	c = Claim{text, uint16(size - len(behindKey)), uint16(size - len(behindValue)), uint16(size - len(terms.text) + terms.grace)}
+	c = Claim{text, uint16(size - len(behindKey)), uint16(size - len(behindValue)), uint16(size - len(t.text) + t.graceEnds)}
 	return c, claimed, claimant
 }
 
