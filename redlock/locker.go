@@ -263,10 +263,11 @@ func (l *Locker) refusal(lock *Lock) error {
 	if err := l.members.View().Conflict; err != nil {
 		return invalid("%w", err)
 	}
-	if err := l.checkMaxTTL("TTL", lock.ttl); err != nil {
-		return err
+	what := "TTL"
+	if lock.minimum() > lock.ttl {
+		what = "minimum hold"
 	}
-	return l.checkMaxTTL("minimum hold", lock.minimum())
+	return l.checkMaxTTL(what, lock.life())
 }
 
 // checkMaxTTL checks a time for which nodes keep a lock, by what it is called.
