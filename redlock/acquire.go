@@ -12,6 +12,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/schedule"
+	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // TryLock acquires the lock if it is free, with one round and without waiting for a holder. A name
@@ -140,6 +141,34 @@ func (lock *Lock) sendOne(c *call, one int, before quorum.NodeSet) *round.Round 
 	r := lock.newAcquire(round.Spec{One: one, Before: before, Alone: true}, false)
 	r.Send(lock.acquired.Add(lock.timeout), 0)
 	return r
+}
+
+// begin notes that the round that acquires the lock begins now. It is called before the first byte
+// is sent, so every node counts the TTL from a later moment.
+func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
+	l := lock.locker
+	lock.epoch, lock.acquired = l.members.Epoch(), now
+	if lock.fenced {
+		lock.fence = l.clock.Wall().UnixMicro()
+	}
+	if maxHold > 0 {
+		lock.heldUntil = lock.acquired.Add(maxHold)
+	}
+}
+
+// newGrant returns a round that may win the lock.
+func (lock *Lock) newGrant(how *round.Spec) *round.Round {
+	how.Meaning, how.Wall = wire.Grant, lock.fencing().Wall
+	if how.Rule == nil {
+		how.Rule = quorum.DecideAcquire
+	}
+	return lock.locker.rounds.New(how)
+}
+
+// newAcquire returns the round of an attempt.
+func (lock *Lock) newAcquire(how round.Spec, turn bool) *round.Round {
+	how.Request = lock.kind.acquire(lock, how.One, turn)
+	return lock.newGrant(&how)
 }
 
 // finish waits for the verdict of an attempt's round. Afterwards the lock is held or undone.

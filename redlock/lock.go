@@ -153,19 +153,6 @@ type kind interface {
 func (lock *Lock) expiryEntry() *schedule.Entry  { return &lock.expires }
 func (lock *Lock) renewalEntry() *schedule.Entry { return &lock.renewal }
 
-// begin notes that the round that acquires the lock begins now. It is called before the first byte
-// is sent, so every node counts the TTL from a later moment.
-func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
-	l := lock.locker
-	lock.epoch, lock.acquired = l.members.Epoch(), now
-	if lock.fenced {
-		lock.fence = l.clock.Wall().UnixMicro()
-	}
-	if maxHold > 0 {
-		lock.heldUntil = lock.acquired.Add(maxHold)
-	}
-}
-
 // keys returns the keys of all names of the lock. They must not be changed.
 func (lock *Lock) keys() []string { return lock.kind.keysOf(lock) }
 
@@ -223,21 +210,6 @@ func (lock *Lock) minimum() time.Duration { return time.Duration(lock.minHold) *
 
 // boundedLocked returns a validity, cut to the maximum hold.
 func (lock *Lock) boundedLocked(until clock.Instant) clock.Instant { return min(until, lock.heldUntil) }
-
-// newGrant returns a round that may win the lock.
-func (lock *Lock) newGrant(how *round.Spec) *round.Round {
-	how.Meaning, how.Wall = wire.Grant, lock.fencing().Wall
-	if how.Rule == nil {
-		how.Rule = quorum.DecideAcquire
-	}
-	return lock.locker.rounds.New(how)
-}
-
-// newAcquire returns the round of an attempt.
-func (lock *Lock) newAcquire(how round.Spec, turn bool) *round.Round {
-	how.Request = lock.kind.acquire(lock, how.One, turn)
-	return lock.newGrant(&how)
-}
 
 // fencing makes a script raise the fences, with [WithFencing]. All nodes get the same time, even if
 // one is asked before the others: otherwise their fences would differ, which takes a second round.
