@@ -141,16 +141,18 @@ release: ## publish the tag that is checked out (the workflow does)
 bench: ## run the benchmarks, each for BENCHTIME
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./bench
 
+# `go test` says what a benchmark ran on, and prints a line for each sample: the format of benchstat.
+MEASURE = go test -run '^$$' -timeout 60m . -full -bench
+
 versus: ## measure beside the peers, and write docs/benchmarks.md and its charts (6 minutes)
-	cd bench/versus && go test -count=1 -timeout 60m -run 'TestFigures$$' -v . -figures ../../docs/charts/data.json \
-		-figures.rounds $(VERSUS_ROUNDS) -figures.slice $(VERSUS_SLICE)
+	cd bench/versus && for round in $$(seq $(VERSUS_ROUNDS)); do \
+		$(MEASURE) 'Lock|Contention/names=1$$' -benchtime $(VERSUS_SLICE) || exit 1; done | tee ../../docs/charts/lock.txt
 	cd bench/versus && go run ./chart
 
 scale: ## measure a million locks of one process, and ten thousand waiters (8 minutes, 4 GB)
-	cd bench/versus && go test -count=1 -timeout 30m -run 'TestScale$$' -v . -scale ../../docs/charts/scale.json
+	cd bench/versus && $(MEASURE) 'Held|Contention/names=1000$$' | tee ../../docs/charts/scale.txt
 	cd bench/versus && go run ./chart
 
 recovery: ## measure and draw what faults do to our locks, and to those of redsync (23 minutes)
-	cd bench/versus && go test -count=1 -timeout 60m -run 'TestRecovery$$' -v . -recovery ../../docs/charts/recovery.json \
-		-recovery.runs $(RECOVERY_RUNS)
+	cd bench/versus && for run in $$(seq $(RECOVERY_RUNS)); do $(MEASURE) Recovery || exit 1; done | tee ../../docs/charts/recovery.txt
 	cd bench/versus && go run ./chart

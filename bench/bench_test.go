@@ -181,7 +181,7 @@ var names = func() (all [1 << 16]string) {
 // perform does the operation n times, by so many goroutines.
 func perform(b *testing.B, locker *redlock.Locker, goroutines, n int, do operation) load.Sample {
 	b.Helper()
-	l := load.Load{Goroutines: goroutines, Limit: n, Do: func(ctx context.Context, i, _ int) error {
+	l := load.Load{Goroutines: goroutines, Operations: n, Timed: b, Do: func(ctx context.Context, i, _ int) error {
 		return do(ctx, locker, names[i%len(names)])
 	}}
 	before := locker.Stats()
@@ -196,17 +196,6 @@ func perform(b *testing.B, locker *redlock.Locker, goroutines, n int, do operati
 // measure performs b.N operations and reports what they took, without what testing itself does.
 func measure(b *testing.B, locker *redlock.Locker, goroutines int, do operation) {
 	b.Helper()
-	b.ReportAllocs()
 	s := perform(b, locker, goroutines, b.N, do)
-	b.ReportMetric(float64(s.Elapsed)/float64(s.Done), "ns/op")
-	b.ReportMetric(s.PerSecond(), "locks/s")
-	b.ReportMetric(s.BytesEach(), "B/op")
-	b.ReportMetric(s.AllocsEach(), "allocs/op")
-	if load.CPUKnown {
-		b.ReportMetric(s.CPUEach(), "cpu-µs/lock")
-	}
-	if s.Latency != nil {
-		b.ReportMetric(s.Percentile(500), "p50-µs")
-		b.ReportMetric(s.Percentile(990), "p99-µs")
-	}
+	s.Report(b)
 }

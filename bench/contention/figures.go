@@ -1,44 +1,34 @@
 package contention
 
 import (
-	"math"
 	"time"
 
 	"github.com/redquorum/redquorum/bench/load"
 )
 
-// AcquisitionsPerSecond returns how often the name was acquired.
-func (r *Result) AcquisitionsPerSecond() float64 { return r.perSecond(r.Acquisitions) }
+// Figures returns what a benchmark reports, by unit. What would be divided by nothing is left out.
+// A change is an acquisition by another goroutine than the one before.
+func (r *Result) Figures() map[string]float64 {
+	all := map[string]float64{
+		"locks/s":         float64(r.Acquisitions) / r.Window.Seconds(),
+		"changes/s":       float64(r.GoroutineChanges) / r.Window.Seconds(),
+		"mean-wait-ms":    load.Millis(r.meanWait()),
+		"p99-wait-ms":     load.Millis(load.Percentile(r.Waits, 990)),
+		"longest-wait-ms": load.Millis(load.Percentile(r.Waits, 1000)),
+		"least-share":     r.MinProcessShare,
+	}
+	if r.GoroutineChanges > 0 {
+		all["commands/change"] = float64(r.Commands) / float64(r.GoroutineChanges)
+	}
+	return all
+}
 
-// GoroutineChangesPerSecond returns how often the name went from one goroutine to another, in any
-// process.
-func (r *Result) GoroutineChangesPerSecond() float64 { return r.perSecond(r.GoroutineChanges) }
-
-// CommandsPerAcquisition returns NaN if there was none.
-func (r *Result) CommandsPerAcquisition() float64 { return ratio(r.Commands, r.Acquisitions) }
-
-// CommandsPerGoroutineChange returns NaN if there was none.
-func (r *Result) CommandsPerGoroutineChange() float64 { return ratio(r.Commands, r.GoroutineChanges) }
-
-// MeanWait returns 0 if nobody waited.
-func (r *Result) MeanWait() (sum time.Duration) {
+// meanWait returns 0 if nobody waited.
+func (r *Result) meanWait() (sum time.Duration) {
 	for _, wait := range r.Waits {
 		sum += wait
 	}
 	return sum / time.Duration(max(len(r.Waits), 1))
-}
-
-// Wait returns a percentile of the waits, 0 < percent <= 100; 100 is the longest. It is 0 if nobody
-// waited.
-func (r *Result) Wait(percent int) time.Duration { return load.Percentile(r.Waits, 10*percent) }
-
-func (r *Result) perSecond(n int) float64 { return float64(n) / r.Window.Seconds() }
-
-func ratio(commands uint64, by int) float64 {
-	if by == 0 {
-		return math.NaN()
-	}
-	return float64(commands) / float64(by)
 }
 
 // Instant is a moment on CLOCK_MONOTONIC, in nanoseconds. All processes of one machine share its

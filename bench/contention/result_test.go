@@ -38,13 +38,10 @@ func TestFiguresAreThoseOfTheWindow(t *testing.T) {
 	assert.Equal(t, 1, r.UnlockErrors)
 	assert.Equal(t, "broken", r.UnlockError)
 
-	assert.InDelta(t, 5e7, r.AcquisitionsPerSecond(), 1, "5 within 100 ns")
-	assert.InDelta(t, 3e7, r.GoroutineChangesPerSecond(), 1)
-	assert.InDelta(t, 8, r.CommandsPerAcquisition(), 1e-9)
-	assert.InDelta(t, 40./3, r.CommandsPerGoroutineChange(), 1e-9)
-	assert.EqualValues(t, 414/7, r.MeanWait())
-	assert.EqualValues(t, 65, r.Wait(50))
-	assert.EqualValues(t, 110, r.Wait(100))
+	assert.Equal(t, map[string]float64{
+		"locks/s": 5e7, "changes/s": 3e7, "mean-wait-ms": 414 / 7 * 1e-6, "p99-wait-ms": 110e-6, "longest-wait-ms": 110e-6,
+		"commands/change": 40. / 3, "least-share": 0.8,
+	}, r.Figures(), "within 100 ns")
 }
 
 func TestOverlapInTheWarmUpFailsTheMeasurement(t *testing.T) {
@@ -69,5 +66,5 @@ func TestNothingAcquiredGivesNoShares(t *testing.T) {
 	r, err := newResult([]*report{{Turns: [][]turn{{{1, 0, 9}}}}}, &run{End: 10}, 1)
 	require.NoError(t, err)
 	assert.Zero(t, r.MinProcessShare)
-	assert.EqualValues(t, 9, r.Wait(99))
+	assert.NotContains(t, r.Figures(), "commands/change")
 }

@@ -51,7 +51,7 @@ func Costs(b *testing.B, variants ...Variant) {
 		names[i] = fmt.Sprintf("cost/%05d", i)
 	}
 	measure := func(locker *redlock.Locker, locks int) Sample {
-		load := Load{Goroutines: costGoroutines, Limit: locks, Do: func(ctx context.Context, i, _ int) error {
+		load := Load{Goroutines: costGoroutines, Operations: locks, Do: func(ctx context.Context, i, _ int) error {
 			lock, err := locker.TryLock(ctx, names[i])
 			if err != nil {
 				return err

@@ -29,7 +29,3 @@ func LiveHeap() float64 {
 	runtime.ReadMemStats(&stats)
 	return float64(stats.HeapAlloc)
 }
-
-// GoroutineSample is short enough to catch what runs for a renewal, and too long to count in the
-// CPU time.
-const GoroutineSample = 20 * time.Millisecond

@@ -4,22 +4,21 @@ package load
 
 import (
 	"context"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
 
-// Load is operations that goroutines do one after the other, numbered from 0, until so many have
-// begun or so much time has passed. At least one begins, however slow the machine is.
+// Load is so many operations that goroutines do one after the other, numbered from 0.
 type Load struct {
 	Goroutines int
-	Limit      int           // of operations; 0: none
-	Duration   time.Duration // 0: no limit
+	Operations int
+	Timed      *testing.B // its timer runs while they do; nil: none
 
-	// Do does count operations, from the first on: Each, or what the limit leaves.
+	// Do does count operations, from the first on: Each, or what is left.
 	Do   func(ctx context.Context, first, count int) error
 	Each int // 0 is 1
 }
@@ -36,33 +35,26 @@ type Sample struct {
 	Latency []time.Duration
 }
 
-// latencyRoom is how many latencies a sample without a limit holds before it allocates more, which
-// would count for what is measured.
-const latencyRoom = 1 << 16
-
 // Measure does the operations. It returns the first error, which ends the load.
 func (l *Load) Measure(ctx context.Context) (Sample, error) {
 	w := &working{Load: *l}
 	w.Each = max(w.Each, 1)
-	if w.Limit == 0 {
-		w.Limit = math.MaxInt
-	}
 	if w.Goroutines == 1 && w.Each == 1 {
-		room := latencyRoom
-		if l.Limit > 0 {
-			room = l.Limit
-		}
-		w.latency = make([]time.Duration, 0, room)
+		w.latency = make([]time.Duration, 0, w.Operations)
 	}
 	runtime.GC() // nobody pays for the garbage of what ran before
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if w.Duration > 0 {
-		timer := time.AfterFunc(w.Duration, func() { w.ended.Store(true) })
-		defer timer.Stop()
+	if l.Timed != nil {
+		l.Timed.StopTimer() // it also runs for what came before
+		l.Timed.ResetTimer()
+		l.Timed.StartTimer()
 	}
 	cpu, start := CPUTime(), time.Now()
 	err := w.all(ctx)
+	if l.Timed != nil {
+		l.Timed.StopTimer()
+	}
 	s := Sample{Done: int(w.done.Load()), Elapsed: time.Since(start), CPU: CPUTime() - cpu}
 	runtime.ReadMemStats(&after)
 	s.Allocs, s.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
@@ -75,7 +67,6 @@ func (l *Load) Measure(ctx context.Context) (Sample, error) {
 type working struct {
 	Load
 	begun, done atomic.Int64
-	ended       atomic.Bool
 	latency     []time.Duration // of the only goroutine; nil if it is not measured
 }
 
@@ -120,16 +111,10 @@ func (w *working) one(ctx context.Context) (done int64, err error) {
 
 // take returns the first of the next operations, and their number: 0 at the end.
 func (w *working) take() (first, count int) {
-	if w.ended.Load() && w.begun.Load() > 0 {
-		return 0, 0
-	}
 	end := int(w.begun.Add(int64(w.Each)))
 	first = end - w.Each
-	return first, max(min(end, w.Limit)-first, 0)
+	return first, max(min(end, w.Operations)-first, 0)
 }
-
-// PerSecond returns the operations per second.
-func (s *Sample) PerSecond() float64 { return float64(s.Done) / s.Elapsed.Seconds() }
 
 // CPUEach returns the CPU time of an operation, in microseconds.
 func (s *Sample) CPUEach() float64 { return Micros(s.CPU) / float64(s.Done) }
@@ -140,5 +125,18 @@ func (s *Sample) AllocsEach() float64 { return float64(s.Allocs) / float64(s.Don
 // BytesEach returns the bytes that an operation allocates.
 func (s *Sample) BytesEach() float64 { return float64(s.Bytes) / float64(s.Done) }
 
-// Percentile returns a percentile of the latencies, in microseconds.
-func (s *Sample) Percentile(permille int) float64 { return Micros(Percentile(s.Latency, permille)) }
+// Report reports what the locks of a benchmark took, without what testing itself does.
+func (s *Sample) Report(b *testing.B) {
+	b.Helper()
+	b.ReportMetric(float64(s.Elapsed)/float64(s.Done), "ns/op")
+	b.ReportMetric(float64(s.Done)/s.Elapsed.Seconds(), "locks/s")
+	b.ReportMetric(s.BytesEach(), "B/op")
+	b.ReportMetric(s.AllocsEach(), "allocs/op")
+	if CPUKnown {
+		b.ReportMetric(s.CPUEach(), "cpu-µs/lock")
+	}
+	if s.Latency != nil {
+		b.ReportMetric(Micros(Percentile(s.Latency, 500)), "p50-µs")
+		b.ReportMetric(Micros(Percentile(s.Latency, 990)), "p99-µs")
+	}
+}

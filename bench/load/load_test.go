@@ -13,7 +13,7 @@ import (
 
 func TestLoadBeginsEveryOperationOnce(t *testing.T) {
 	var began [10]atomic.Int32
-	l := Load{Goroutines: 3, Limit: len(began), Each: 4, Do: func(_ context.Context, first, count int) error {
+	l := Load{Goroutines: 3, Operations: len(began), Each: 4, Do: func(_ context.Context, first, count int) error {
 		for i := first; i < first+count; i++ {
 			began[i].Add(1)
 		}
@@ -28,21 +28,9 @@ func TestLoadBeginsEveryOperationOnce(t *testing.T) {
 	assert.Nil(t, s.Latency, "of several goroutines")
 }
 
-func TestLoadEndsWithItsTimeButNotBeforeTheFirstOperation(t *testing.T) {
-	l := Load{Goroutines: 1, Duration: 1, Do: func(context.Context, int, int) error {
-		time.Sleep(time.Millisecond)
-		return nil
-	}}
-	s, err := l.Measure(t.Context())
-	require.NoError(t, err)
-	assert.Positive(t, s.Done)
-	assert.Len(t, s.Latency, s.Done)
-	assert.Positive(t, s.Latency[0])
-}
-
 func TestLoadReturnsTheErrorOfAnOperationAndStops(t *testing.T) {
 	broken, last := errors.New("broken"), 0
-	l := Load{Goroutines: 1, Limit: 100, Do: func(_ context.Context, first, _ int) error {
+	l := Load{Goroutines: 1, Operations: 100, Do: func(_ context.Context, first, _ int) error {
 		if last = first; first == 7 {
 			return broken
 		}
@@ -52,6 +40,7 @@ func TestLoadReturnsTheErrorOfAnOperationAndStops(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	assert.Equal(t, 7, last)
 	assert.Equal(t, 7, s.Done)
+	assert.Len(t, s.Latency, 7)
 }
 
 func TestPercentilesCountFromTheShortest(t *testing.T) {

@@ -2,12 +2,9 @@ package versus
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/bench/contention"
-	"github.com/redquorum/redquorum/bench/load"
-	"github.com/redquorum/redquorum/bench/versus/figures"
 )
 
 // contenders are compared under contention for one name. The first is ours. The drivers are those
@@ -63,100 +58,38 @@ func contend(open func(setup) (peer, error), pause time.Duration) contention.Ope
 	}
 }
 
-var contentionPeers = flag.String("contention.peers", "", "which peers take part in TestContention, separated by commas (all)")
-
-// TestContention measures what TestFigures has of one name, at any number of processes and
-// goroutines, and prints medians and ratios. It asserts no figure: it fails when two held the name
-// at once, or when a lock fails. It takes minutes, so it runs only if -run names it:
-//
-//	go test -count=1 -run 'TestContention$/8_of_8' -v -timeout 30m . -figures.slice 250ms
-func TestContention(t *testing.T) {
-	if !asked("Contention") {
-		t.Skip("a measurement that takes minutes: -run TestContention asks for it")
-	}
+// BenchmarkContention has many processes want one name, or thousands of goroutines a thousand names.
+// It fails when two held a name at once, or when a lock fails.
+func BenchmarkContention(b *testing.B) {
 	if !contention.Supported {
-		t.Skip("processes share no clock here")
+		b.Skip("processes share no clock here")
 	}
-	p := fullPlan()
-	p.contenders = contentionNames(t)
-	for _, processes := range []int{1, 2, 8, 16} {
-		for _, goroutines := range []int{1, 8} {
-			t.Run(fmt.Sprintf("%d of %d", processes, goroutines), func(t *testing.T) {
-				p.scenario.Processes, p.scenario.Goroutines = processes, goroutines
-				e := measureContention(t, p)
-				t.Logf("%s\n\n%s\n%s", e.Setup, figures.TableOfPeers(&e, "", contendedColumns()), figures.Table(&e, "", contendedColumns()))
+	const crowd, names = 10_000, 1000
+	for _, size := range []struct{ processes, goroutines, names int }{
+		{8, sized(8, 1), 1}, {1, sized(crowd, 8), sized(names, 2)}, {10, sized(crowd/10, 1), sized(names, 2)},
+	} {
+		s := contention.Scenario{
+			Servers: startServers(b), Processes: size.processes, Goroutines: size.goroutines, Names: size.names, TTL: 30 * time.Second,
+			WarmUp: sized(200*time.Millisecond, 50*time.Millisecond), Window: sized(800*time.Millisecond, 100*time.Millisecond),
+		}
+		if size.names > 1 {
+			s.WarmUp, s.Window = sized(5*time.Second, s.WarmUp), sized(10*time.Second, s.Window)
+		}
+		for _, c := range contenders {
+			if s.Mutex = c.name; c.name != contenders[0].name && (size.names > 1 || !*full) {
+				continue
+			}
+			b.Run(fmt.Sprintf("names=%d/processes=%d/goroutines=%d/peer=%s", s.Names, s.Processes, s.Goroutines, c.name), func(b *testing.B) {
+				for unit, figure := range s.Run(b).Figures() {
+					b.ReportMetric(figure, unit)
+				}
+				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
 }
 
-// asked reports whether -run names a measurement. Without it, none takes long.
-func asked(name string) bool { return strings.Contains(flag.Lookup("test.run").Value.String(), name) }
-
-// contentionNames returns the contenders that take part.
-func contentionNames(t *testing.T) []string {
-	t.Helper()
-	var names []string
-	for _, c := range contenders {
-		if *contentionPeers == "" || slices.Contains(strings.Split(*contentionPeers, ","), c.name) {
-			names = append(names, c.name)
-		}
-	}
-	require.NotEmpty(t, names, "no peer is called %q", *contentionPeers)
-	return names
-}
-
-// contended are what results have, by name.
-var contended = []struct {
-	name string
-	more bool // is better
-	of   func(*contention.Result) float64
-}{
-	{figures.LocksPerSecond, true, (*contention.Result).AcquisitionsPerSecond},
-	{figures.ChangesPerSecond, true, (*contention.Result).GoroutineChangesPerSecond},
-	{figures.MeanWait, false, func(r *contention.Result) float64 { return load.Millis(r.MeanWait()) }},
-	{figures.P50Wait, false, waitOf(50)},
-	{figures.P99Wait, false, waitOf(99)},
-	{figures.LongestWait, false, waitOf(100)},
-	{"commands/lock", false, (*contention.Result).CommandsPerAcquisition},
-	{figures.CommandsPerChange, false, (*contention.Result).CommandsPerGoroutineChange},
-	{figures.LeastShare, true, func(r *contention.Result) float64 { return r.MinProcessShare }},
-}
-
-func waitOf(percent int) func(*contention.Result) float64 {
-	return func(r *contention.Result) float64 { return load.Millis(r.Wait(percent)) }
-}
-
-func contendedColumns() (columns []figures.Column) {
-	for _, c := range contended {
-		columns = append(columns, figures.Column{Title: c.name, Value: c.name, Decimals: 2, More: c.more})
-	}
-	return columns
-}
-
-// contendInTurns lets every contender run the scenario in every round. What was divided by nothing
-// in a round is left out.
-func contendInTurns(t *testing.T, names []string, rounds int, s contention.Scenario) (rows []figures.Row) {
-	t.Helper()
-	results := make([][]*contention.Result, len(names))
-	for round := range rounds {
-		for turn := range names {
-			i := (turn + round) % len(names) // none always follows the same one
-			s.Mutex = names[i]
-			results[i] = append(results[i], s.Run(t))
-		}
-	}
-	for i, name := range names {
-		row := figures.Row{Peer: name, Values: make(map[string]figures.Figure)}
-		for _, c := range contended {
-			addFigure(&row, c.name, results[i], func(result **contention.Result) float64 { return c.of(*result) })
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// TestEveryContenderExcludes does what TestContention does, at a size that takes a moment. Two that
+// TestEveryContenderExcludes does what BenchmarkContention does, at a size that takes a moment. Two that
 // hold the name at once are an error of Run.
 func TestEveryContenderExcludes(t *testing.T) {
 	if !contention.Supported {

@@ -2,14 +2,18 @@
 // turns, because absolute figures drift on any machine and ratios hold. It is a module of its own,
 // so users of the library do not get the peers with it.
 //
-//	go test -run TestContention -v .      many processes that want one name: a table for each size,
-//	                                      8 minutes
-//	make versus                           the data, charts and tables of docs/benchmarks.md: what
-//	                                      TestFigures measures and ./chart draws, 6 minutes
-//	make recovery                         the same for what TestRecovery measures: locks per second
-//	                                      and the longest waits through faults, 23 minutes
-//	make scale                            the same for what TestScale measures: a million locks of
-//	                                      one process, and ten thousand waiters, 8 minutes
+//	make versus    what docs/benchmarks.md has of BenchmarkLock and BenchmarkContention, 6 minutes
+//	make recovery  of BenchmarkRecovery: locks per second and the longest waits through faults, 23
+//	               minutes
+//	make scale     of BenchmarkHeld and BenchmarkContention: a million locks of one process, and ten
+//	               thousand waiters, 8 minutes
+//
+// One thing of many, twice, and compared:
+//
+//	go test -run '^$' -bench 'Lock/nodes=5/peer=redquorum/goroutines=256' -count 10 . -full >old.txt
+//	go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt
+//
+// Without -full, all of it takes seconds, as in the tests.
 //
 // The peers, each with its best settings for locks that nobody else wants:
 //
@@ -42,14 +46,9 @@
 // not serve it. It would also do other work: its clients cache each key, and the server tells them
 // of every change.
 //
-// Without -run, the tests do all of this at a size that takes seconds.
-//
-// TestContention is about the opposite, one name that everyone wants. Every peer takes its turn,
+// BenchmarkContention is about the opposite, one name that everyone wants. Every peer takes its turn,
 // with so many processes of so many goroutines, each of which locks, unlocks and locks again. The
 // redsyncs are those over redigo and rueidis as above, with a pause between two attempts of their
-// own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. The test prints
-// how often the name was acquired and how often it changed its holder, how long the waits were
-// (including the longest, which the end cut off), what the clients sent, and the shares. It fails
-// if two held the name at once. -contention.peers says which take part, separated by commas (all);
-// -figures.rounds and -figures.slice, how often and for how long.
+// own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. It fails if two
+// held the name at once. The longest wait is one that the end may have cut off.
 package versus

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -21,14 +20,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/load"
-	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/child"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
-	"github.com/redquorum/redquorum/redlock"
 )
-
-var doorsSlice = flag.Duration("doors", 100*time.Millisecond, "how long each door has in a round of TestDoors")
 
 // startDoors starts `redlock serve` as a process of its own.
 func startDoors(tb testing.TB, servers []*redistest.Server) (process *child.Process, http, redis string) {
@@ -112,105 +108,78 @@ func byHTTP(url string) func(ctx context.Context, first, count int) error {
 	}
 }
 
-// TestDoors measures a lock and its unlock through the doors of `redlock serve`, over three
-// masters, beside the same client on one plain redis-server, in turns. It asserts no figure.
-//
-//	go test -count=1 -timeout 10m -run 'TestDoors$' -v . -doors 2s
-func TestDoors(t *testing.T) {
-	servers := redistest.Start(t, 4)
-	_, http, resp := startDoors(t, servers[:3])
-	ways := []struct {
-		name string
-		do   func(ctx context.Context, first, count int) error
-	}{{"one redis-server", byRedis(servers[3].Addr())}, {"by --redis", byRedis(resp)}, {"by HTTP", byHTTP(http)}}
-	const rounds = 5
+// BenchmarkDoors locks and unlocks through the doors of `redlock serve`, over three masters, beside
+// the same client on one plain redis-server.
+func BenchmarkDoors(b *testing.B) {
+	servers := redistest.Start(b, 4)
+	_, http, resp := startDoors(b, servers[:3])
 	for _, clients := range []int{1, 64} {
-		latency, rate := make([][]float64, len(ways)), make([][]float64, len(ways))
-		for round := -1; round < rounds; round++ { // the first connects, and does not count
-			for i, way := range ways {
-				l := load.Load{Goroutines: clients, Duration: *doorsSlice, Do: way.do}
-				s, err := l.Measure(t.Context())
-				require.NoError(t, err, way.name)
-				if round < 0 {
-					continue
-				}
-				rate[i] = append(rate[i], s.PerSecond())
-				if clients == 1 {
-					latency[i] = append(latency[i], s.Percentile(500))
-				}
-			}
-		}
-		for i, way := range ways {
-			t.Logf("%2d clients, %-16s %8.0f locks/s, %.2f of one server", clients, way.name, figures.Median(rate[i]), figures.Median(rate[i])/figures.Median(rate[0]))
-			if clients == 1 {
-				t.Logf("            %-16s p50 %.0f µs, %.2f times one server", way.name, figures.Median(latency[i]), figures.Median(latency[i])/figures.Median(latency[0]))
-			}
+		for _, way := range []struct {
+			name string
+			do   func(ctx context.Context, first, count int) error
+		}{{"one-redis-server", byRedis(servers[3].Addr())}, {"redis", byRedis(resp)}, {"http", byHTTP(http)}} {
+			b.Run(fmt.Sprintf("way=%s/clients=%d", way.name, clients), func(b *testing.B) {
+				l := load.Load{Goroutines: clients, Operations: b.N, Timed: b, Do: way.do}
+				s, err := l.Measure(b.Context())
+				require.NoError(b, err)
+				s.Report(b)
+			})
 		}
 	}
 }
 
-var crowd = flag.Int("crowd", 100, "of how many connections TestCrowdOfDoors is; a fifth of that are requests that wait")
-
-// TestCrowdOfDoors tells what a server takes for connections that do nothing and requests that
-// wait, and what masters see of them.
-//
-//	go test -count=1 -timeout 10m -run 'TestCrowdOfDoors$' -v . -crowd 10000
-func TestCrowdOfDoors(t *testing.T) {
-	servers := redistest.Start(t, 3)
-	process, url, resp := startDoors(t, servers)
-	before := memory(t, process.Pid())
-	for range *crowd {
+// BenchmarkCrowdOfDoors tells what a server takes for connections that do nothing, and for a fifth
+// as many requests that wait, and what a master sees of them.
+func BenchmarkCrowdOfDoors(b *testing.B) {
+	crowd, names := sized(10_000, 100), 100
+	servers := redistest.Start(b, 3)
+	process, url, resp := startDoors(b, servers)
+	before := memory(b, process.Pid())
+	for range crowd {
 		conn, err := redis.Dial("tcp", resp)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
+		require.NoError(b, err)
+		b.Cleanup(func() { _ = conn.Close() })
 		_, err = conn.Do("PING")
-		require.NoError(t, err)
+		require.NoError(b, err)
 	}
-	idle := memory(t, process.Pid())
+	idle := memory(b, process.Pid())
 
-	urls := []string{}
-	for _, s := range servers {
-		urls = append(urls, s.URL())
-	}
-	locker, err := redlock.New(urls)
-	require.NoError(t, err)
+	locker, err := newLocker(contention.AddressesOf(servers))
+	require.NoError(b, err)
 	defer locker.Close()
-	require.NoError(t, locker.Ready(t.Context()))
-	const names = 100
 	for i := range names {
-		lock, err := locker.TryLock(t.Context(), fmt.Sprint("crowd/", i))
-		require.NoError(t, err)
-		defer lock.Unlock(context.WithoutCancel(t.Context())) //nolint:errcheck // the servers end with the test
+		_, err := locker.TryLock(b.Context(), fmt.Sprint("crowd/", i))
+		require.NoError(b, err)
 	}
-	ctx, hangUp := context.WithCancel(t.Context())
+	ctx, hangUp := context.WithCancel(b.Context())
 	var all sync.WaitGroup
-	for i := range *crowd / 5 {
+	for i := range crowd / 5 {
 		all.Go(func() {
 			_, _ = post(ctx, &httpClient, url, fmt.Sprintf(`{"name":"crowd/%d","wait":"10m"}`, i%names)) //nolint:errcheck // hung up
 		})
 	}
 	defer all.Wait()
 	defer hangUp()
-	require.Eventually(t, func() bool { return metric(t, url, "leases_waiting") == *crowd/5 }, time.Minute, 100*time.Millisecond)
-	const window, executed = 5 * time.Second, "total_commands_processed:"
-	began := info(t, servers[0], executed)
+	require.Eventually(b, func() bool { return metric(b, url, "leases_waiting") == crowd/5 }, time.Minute, 100*time.Millisecond)
+	const executed = "total_commands_processed:"
+	window, began := sized(5*time.Second, 100*time.Millisecond), info(b, servers[0], executed)
 	time.Sleep(window)
-	perSecond := float64(info(t, servers[0], executed)-began) / window.Seconds()
-	waiting := memory(t, process.Pid())
-	t.Logf("%d connections: %d kB, %.1f kB each", *crowd, idle-before, float64(idle-before)/float64(*crowd))
-	t.Logf("%d requests that wait: %d kB, %.1f kB each", *crowd/5, waiting-idle, float64(waiting-idle)/float64(*crowd/5))
-	t.Logf("a master: %.0f commands/s, %d connections", perSecond, info(t, servers[0], "connected_clients:"))
+	b.ReportMetric(float64(info(b, servers[0], executed)-began)/window.Seconds(), "commands/s")
+	b.ReportMetric(float64(info(b, servers[0], "connected_clients:")), "connections")
+	b.ReportMetric(float64(idle-before)/float64(crowd), "kB/connection")
+	b.ReportMetric(float64(memory(b, process.Pid())-idle)/float64(crowd/5), "kB/request")
+	b.ReportMetric(0, "ns/op")
 }
 
 // memory returns the resident memory of a process, in kB.
-func memory(t *testing.T, pid int) int {
+func memory(t testing.TB, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
 	return after(t, text, "VmRSS:")
 }
 
-func metric(t *testing.T, url, name string) int {
+func metric(t testing.TB, url, name string) int {
 	t.Helper()
 	response, err := http.Get(strings.Replace(url, "/api/v1/lease", "/metrics", 1))
 	require.NoError(t, err)
@@ -220,7 +189,7 @@ func metric(t *testing.T, url, name string) int {
 	return after(t, text, "redquorum_serve_"+name+`{door="http"}`)
 }
 
-func info(t *testing.T, s *redistest.Server, what string) int {
+func info(t testing.TB, s *redistest.Server, what string) int {
 	t.Helper()
 	text, err := redis.Bytes(s.Do("INFO"))
 	require.NoError(t, err)
@@ -228,7 +197,7 @@ func info(t *testing.T, s *redistest.Server, what string) int {
 }
 
 // after returns the number behind a word.
-func after(t *testing.T, text []byte, word string) int {
+func after(t testing.TB, text []byte, word string) int {
 	t.Helper()
 	_, rest, found := bytes.Cut(text, []byte(word))
 	require.True(t, found, word)

@@ -120,7 +120,7 @@ func TestEveryPeerSetsAndDeletesEachKeyOnce(t *testing.T) {
 					executed = append(executed, monitor(t, server))
 				}
 				const goroutines, locks = 4, 10
-				s, err := c.measure(t.Context(), goroutines, load.Load{Limit: locks})
+				s, err := c.measure(t.Context(), load.Load{Goroutines: goroutines, Operations: locks})
 				require.NoError(t, err)
 				assert.Equal(t, locks, s.Done)
 				for i, lines := range executed {

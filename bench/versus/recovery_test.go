@@ -3,10 +3,9 @@ package versus
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,17 +16,11 @@ import (
 
 	"github.com/redquorum/redquorum/bench/contention"
 	"github.com/redquorum/redquorum/bench/load"
-	"github.com/redquorum/redquorum/bench/versus/figures"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-var (
-	recoveryFile = flag.String("recovery", "", "the file that TestRecovery writes; without it, its course takes a moment")
-	recoveryRuns = flag.Int("recovery.runs", 5, "how often TestRecovery takes each peer through its course; an odd number gives medians that were measured")
-)
-
-// What all peers of TestRecovery do.
+// What all peers of BenchmarkRecovery do.
 const (
 	recoveryTTL     = 2 * time.Second
 	recoveryHold    = time.Millisecond
@@ -78,7 +71,7 @@ type recoveryBench struct {
 	late      *redistest.Proxy
 }
 
-func startRecovery(t *testing.T) *recoveryBench {
+func startRecovery(t testing.TB) *recoveryBench {
 	t.Helper()
 	b := &recoveryBench{servers: startServers(t)}
 	b.addresses = contention.AddressesOf(b.servers)
@@ -91,23 +84,23 @@ func startRecovery(t *testing.T) *recoveryBench {
 // that redquorum counts none of their votes for recoveryMaxTTL.
 var recoveryCourse = []struct {
 	title   string
-	seconds float64
+	seconds int
 	begin   func(b *recoveryBench) error
 }{
-	{figures.Calm, 8, nil},
+	{calm, 8, nil},
 	{"one killed", 7, func(b *recoveryBench) error { return b.kill(1) }},
 	{"two killed", 7, func(b *recoveryBench) error { return b.kill(2) }},
 	{"both back, empty", 12, func(b *recoveryBench) error { return b.restart(2) }},
-	{figures.Calm, 4, nil},
+	{calm, 4, nil},
 	{"one stopped", 6, func(b *recoveryBench) error { return b.servers[2].Stop() }},
-	{figures.Calm, 4, func(b *recoveryBench) error { return b.servers[2].Continue() }},
+	{calm, 4, func(b *recoveryBench) error { return b.servers[2].Continue() }},
 	{"one mute", 6, func(b *recoveryBench) error { b.mute.Hold(redistest.Both, true); return nil }},
-	{figures.Calm, 4, func(b *recoveryBench) error { b.mute.Heal(); return nil }},
+	{calm, 4, func(b *recoveryBench) error { b.mute.Heal(); return nil }},
 	{"one 200 ms late", 6, func(b *recoveryBench) error { b.late.Delay(redistest.Both, 100*time.Millisecond, 0); return nil }},
-	{figures.Calm, 4, func(b *recoveryBench) error { b.late.Heal(); return nil }},
+	{calm, 4, func(b *recoveryBench) error { b.late.Heal(); return nil }},
 	{"three killed", 6, func(b *recoveryBench) error { return b.kill(3) }},
 	{"three back, empty", 12, func(b *recoveryBench) error { return b.restart(3) }},
-	{figures.Calm, 4, nil},
+	{calm, 4, nil},
 }
 
 func (b *recoveryBench) kill(servers int) error {
@@ -127,7 +120,7 @@ func each(servers []*redistest.Server, do func(*redistest.Server) error) error {
 }
 
 // course begins each phase at its time, and returns at the end of the last.
-func (b *recoveryBench) course(t *testing.T, start time.Time, second time.Duration) {
+func (b *recoveryBench) course(t testing.TB, start time.Time, second time.Duration) {
 	t.Helper()
 	at := start
 	for _, phase := range recoveryCourse {
@@ -135,64 +128,60 @@ func (b *recoveryBench) course(t *testing.T, start time.Time, second time.Durati
 		if phase.begin != nil {
 			require.NoError(t, phase.begin(b))
 		}
-		at = at.Add(time.Duration(phase.seconds * float64(second)))
+		at = at.Add(time.Duration(phase.seconds) * second)
 	}
 	time.Sleep(time.Until(at))
 }
 
-// TestRecovery takes every peer through the same faults, on servers of its own, and writes what it
-// did in every half second. Peers take turns, and a run is far longer than what disturbs a machine:
-// with one run, a disturbance of half of it looked like the peer's own slowness. It asserts no
-// figure: it fails when a peer gets no lock at all.
-//
-//	go test -count=1 -timeout 60m -run 'TestRecovery$' -v . -recovery recovery.json
-//
-// Without -recovery, it does everything once, in a moment.
-func TestRecovery(t *testing.T) {
-	path, runs, second := *recoveryFile, *recoveryRuns, time.Second
-	if path == "" {
-		path, runs, second = filepath.Join(t.TempDir(), "recovery.json"), 1, 10*time.Millisecond
-	}
-	r := figures.Recovery{
-		Environment: environment(t),
-		Setup: fmt.Sprintf("five servers, %d workers, half of them at %d names, holds of %v, a TTL of %v",
-			recoveryWorkers, recoveryNames, recoveryHold, recoveryTTL),
-		Step: 0.5,
-	}
-	var at float64
+// BenchmarkRecovery takes every peer through the same faults, on servers of its own, and tells what
+// it did in every second, and in every phase. It fails when a peer gets no lock at all.
+func BenchmarkRecovery(b *testing.B) {
+	describe(b)
+	second := sized(time.Second, 10*time.Millisecond)
+	length := 0
 	for _, phase := range recoveryCourse {
-		r.Phases = append(r.Phases, figures.Phase{Title: phase.title, From: at, To: at + phase.seconds})
-		at += phase.seconds
+		length += phase.seconds
 	}
 	for _, peer := range recoveryPeers {
-		r.Courses = append(r.Courses, figures.Course{Peer: peer.name})
-	}
-	for run := range runs {
-		for turn := range recoveryPeers {
-			i := (turn + run) % len(recoveryPeers) // none always follows the same one
-			peer := recoveryPeers[i]
-			t.Run(fmt.Sprint(peer.name, "/", run), func(t *testing.T) {
-				b := startRecovery(t)
-				opened, err := peer.open(setup{addresses: b.addresses, goroutines: recoveryWorkers})
-				require.NoError(t, err)
-				defer func() {
-					if err := opened.Close(); err != nil {
-						t.Log(err) // with releases for servers that went away
-					}
-				}()
-				r.Courses[i].Runs = append(r.Courses[i].Runs, b.run(t, opened, second, int(at/r.Step)))
-			})
+		bench := startRecovery(b)
+		opened, err := peer.open(setup{addresses: bench.addresses, goroutines: recoveryWorkers})
+		require.NoError(b, err)
+		all := bench.run(b, opened, second, length)
+		if err := opened.Close(); err != nil {
+			b.Log(err) // with releases for servers that went away
+		}
+		for i := range all.waits {
+			all.report(b, fmt.Sprintf("peer=%s/at=%d", peer.name, i), i, i+1)
+		}
+		from := 0
+		for _, phase := range recoveryCourse {
+			to := from + phase.seconds
+			if phase.title != calm {
+				all.report(b, fmt.Sprintf("peer=%s/phase=%02d-%02d_%s", peer.name, from, to, phase.title), from, to)
+			}
+			from = to
 		}
 	}
-	if t.Failed() {
-		return
-	}
-	require.NoError(t, r.Write(path))
-	_, err := figures.ReadRecovery(path)
-	require.NoError(t, err)
 }
 
-// moments is what one worker did.
+// report reports some of the moments: locks per second of the course, and the longest wait.
+func (m *moments) report(b *testing.B, name string, from, to int) {
+	b.Helper()
+	b.Run(name, func(b *testing.B) {
+		locks := 0
+		for _, n := range m.locks[from:to] {
+			locks += n
+		}
+		b.ReportMetric(float64(locks)/(time.Duration(to-from)*m.step).Seconds(), "locks/s")
+		b.ReportMetric(load.Millis(slices.Max(m.waits[from:to])), "longest-wait-ms")
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+// calm is the title of phases without a fault.
+const calm = "calm"
+
+// moments is what one worker did, or all of them.
 type moments struct {
 	step  time.Duration
 	locks []int
@@ -206,39 +195,38 @@ func (m *moments) wait(from, to time.Duration) {
 	}
 }
 
-// run takes a peer through the course.
-func (b *recoveryBench) run(t *testing.T, p contention.Mutex, second time.Duration, count int) (r figures.Run) {
-	t.Helper()
-	step := second / 2
+// run takes a peer through the course, of so many moments.
+func (b *recoveryBench) run(tb testing.TB, p contention.Mutex, second time.Duration, count int) moments {
+	tb.Helper()
 	workers := make([]moments, recoveryWorkers)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(tb.Context())
 	defer cancel()
 	start := time.Now()
-	var all sync.WaitGroup
+	var running sync.WaitGroup
 	for i := range workers {
-		workers[i] = moments{step, make([]int, count), make([]time.Duration, count)}
+		workers[i] = newMoments(second, count)
 		name := fmt.Sprintf("versus/recovery/%d", i)
 		if i < recoveryWorkers/2 {
 			name = fmt.Sprintf("versus/recovery/wanted/%d", i%recoveryNames)
 		}
-		all.Go(func() { workers[i].work(ctx, p, name, start) })
+		running.Go(func() { workers[i].work(ctx, p, name, start) })
 	}
-	b.course(t, start, second)
+	b.course(tb, start, second)
 	cancel()
-	all.Wait()
-	var sum float64
+	running.Wait()
+	all, sum := newMoments(second, count), 0
 	for i := range count {
-		locks, wait := 0, time.Duration(0)
 		for _, w := range workers {
-			locks, wait = locks+w.locks[i], max(wait, w.waits[i])
+			all.locks[i], all.waits[i] = all.locks[i]+w.locks[i], max(all.waits[i], w.waits[i])
 		}
-		sum += float64(locks)
-		r.Locks = append(r.Locks, float64(locks)/step.Seconds())
-		r.Waits = append(r.Waits, load.Millis(wait))
+		sum += all.locks[i]
 	}
-	assert.Positive(t, sum, "locks")
-	r.Locks, r.Waits = figures.Rounded(r.Locks), figures.Rounded(r.Waits)
-	return r
+	assert.Positive(tb, sum, "locks")
+	return all
+}
+
+func newMoments(step time.Duration, count int) moments {
+	return moments{step, make([]int, count), make([]time.Duration, count)}
 }
 
 // work locks and unlocks a name until the context ends. A release that fails is the peer's affair:
@@ -274,7 +262,7 @@ func releaseWithin(ctx context.Context, lock contention.Unlocker) {
 }
 
 func TestAWaitCountsInEveryMomentThatItGoesOn(t *testing.T) {
-	m := moments{time.Second, make([]int, 4), make([]time.Duration, 4)}
+	m := newMoments(time.Second, 4)
 	m.wait(500*time.Millisecond, 2200*time.Millisecond)
 	m.wait(100*time.Millisecond, 300*time.Millisecond)
 	m.wait(3900*time.Millisecond, 5*time.Second)

@@ -27,7 +27,7 @@ func TestDocumentAndChartsAreMadeFromTheData(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(docs, path))
 		require.NoError(t, err)
 		if string(got) != string(want) {
-			t.Errorf("docs/%s is not what docs/charts/data.json gives: run go run ./chart in bench/versus", path)
+			t.Errorf("docs/%s is not what the data in docs/charts give: run go run ./chart in bench/versus", path)
 		}
 	}
 }

@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"image/color"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -13,8 +18,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/redquorum/redquorum/bench/versus/figures"
 )
 
 // The sizes of a chart, in points.
@@ -76,26 +79,49 @@ func toSVG(height vg.Length, plots ...*plot.Plot) ([]byte, error) {
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
 }
 
-// drawThroughput draws the first page's chart, which is the one that makes a curve. Other
-// experiments have their tables.
-func drawThroughput(e *figures.Experiment) ([]byte, error) {
-	p := newPlot("Lock and unlock: throughput", "goroutines", "thousand locks per second")
-	var lines []any
-	for _, peer := range e.Peers() {
-		var points plotter.XYs
-		for _, size := range e.Sizes() {
-			if f, found := e.Value(peer, "", size, figures.LocksPerSecond); found {
-				points = append(points, plotter.XY{X: float64(size), Y: f.Median / 1000})
-			}
+// series are the medians of each peer, in the order of the lines: of those with the key among their
+// parts, by its value.
+func series(lines []line, key, unit string) (peers []string, medians map[string]plotter.XYs) {
+	values := make(map[string]map[float64][]float64)
+	for _, l := range lines {
+		at, err := strconv.ParseFloat(l.parts[key], 64)
+		if err != nil {
+			continue
 		}
-		lines = append(lines, peer, points)
+		peer := l.parts["peer"]
+		if values[peer] == nil {
+			peers, values[peer] = append(peers, peer), make(map[float64][]float64)
+		}
+		values[peer][at] = append(values[peer][at], l.values[unit])
 	}
-	if err := plotutil.AddLinePoints(p, lines...); err != nil {
-		return nil, err
+	medians = make(map[string]plotter.XYs)
+	for peer, by := range values {
+		for _, at := range slices.Sorted(maps.Keys(by)) {
+			medians[peer] = append(medians[peer], plotter.XY{X: at, Y: median(by[at])})
+		}
 	}
+	return peers, medians
+}
+
+// drawThroughput draws the first page's chart, which is the one that makes a curve. Other
+// benchmarks have their tables.
+func drawThroughput(lines []line) ([]byte, error) {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.name != "Lock" || l.parts["nodes"] != "5" })
+	p := newPlot("Lock and unlock: throughput", "goroutines", "thousand locks per second")
+	peers, medians := series(lines, "goroutines", "locks/s")
+	var curves []any
 	var ticks plot.ConstantTicks
-	for _, size := range e.Sizes() {
-		ticks = append(ticks, plot.Tick{Value: float64(size), Label: figures.Grouped(float64(size), 0)})
+	for _, peer := range peers {
+		ticks = nil
+		for i := range medians[peer] {
+			point := &medians[peer][i]
+			point.Y /= 1000
+			ticks = append(ticks, plot.Tick{Value: point.X, Label: fmt.Sprint(point.X)})
+		}
+		curves = append(curves, peer, medians[peer])
+	}
+	if err := plotutil.AddLinePoints(p, curves...); err != nil {
+		return nil, err
 	}
 	p.X.Scale, p.X.Tick.Marker, p.Y.Min = plot.LogScale{}, ticks, 0
 	return toSVG(height, p)
@@ -114,53 +140,69 @@ const (
 )
 
 // drawRecovery draws locks per second above the longest waits, over the seconds of the course.
-func drawRecovery(r *figures.Recovery) ([]byte, error) {
+func drawRecovery(lines []line) ([]byte, error) {
 	locks := newPlot("Through faults: locks, and the longest waits", "", "locks per second")
 	waits := newPlot("", "seconds", "longest wait, ms, logarithmic")
-	locks.Add(faults{r.Phases, true})
-	waits.Add(faults{r.Phases, false})
-	var lines, waitLines []any
-	most := 0.0
-	for _, c := range r.Courses {
-		run := c.Middle()
-		lines, waitLines = append(lines, course(r, run.Locks, 0)), append(waitLines, c.Peer, course(r, run.Waits, leastWait))
-		most = max(most, slices.Max(run.Locks))
+	phases := phasesOf(lines)
+	locks.Add(faults{phases, true})
+	waits.Add(faults{phases, false})
+	peers, locked := series(lines, "at", "locks/s")
+	_, waited := series(lines, "at", "longest-wait-ms")
+	var curves, waitCurves []any
+	most, last := 0.0, 0.0
+	for _, peer := range peers {
+		for i := range locked[peer] {
+			point, wait := &locked[peer][i], &waited[peer][i]
+			point.X, wait.X, wait.Y = point.X+0.5, wait.X+0.5, max(wait.Y, leastWait)
+			most, last = max(most, point.Y), max(last, point.X+0.5)
+		}
+		curves, waitCurves = append(curves, locked[peer]), append(waitCurves, peer, waited[peer])
 	}
-	if err := plotutil.AddLines(locks, lines...); err != nil {
+	if err := plotutil.AddLines(locks, curves...); err != nil {
 		return nil, err
 	}
-	if err := plotutil.AddLines(waits, waitLines...); err != nil {
+	if err := plotutil.AddLines(waits, waitCurves...); err != nil {
 		return nil, err
 	}
 	locks.Y.Min, locks.Y.Max = 0, most*roomForTitles
 	waits.Y.Scale, waits.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	for _, p := range []*plot.Plot{locks, waits} {
-		p.X.Min, p.X.Max = 0, r.Phases[len(r.Phases)-1].To
-		p.X.Tick.Marker = everyTen
+		p.X.Min, p.X.Max, p.X.Tick.Marker = 0, last, everyTen
 	}
 	return toSVG(height*3/2, locks, waits)
 }
 
-// course returns the values of all moments.
-func course(r *figures.Recovery, values []float64, least float64) plotter.XYs {
-	points := make(plotter.XYs, len(values))
-	for i, value := range values {
-		points[i] = plotter.XY{X: (float64(i) + 0.5) * r.Step, Y: max(value, least)}
+// phase is a time of the course in which something is wrong.
+type phase struct {
+	from, to float64 // in seconds
+	title    string
+}
+
+// phasesOf reads the phases from the lines of the first peer, as "08-15_one_killed".
+func phasesOf(lines []line) (all []phase) {
+	for _, l := range lines {
+		times, title, _ := strings.Cut(l.parts["phase"], "_")
+		var p phase
+		if _, err := fmt.Sscanf(times, "%f-%f", &p.from, &p.to); err == nil {
+			p.title = strings.ReplaceAll(title, "_", " ")
+			all = append(all, p)
+		}
 	}
-	return points
+	slices.SortFunc(all, func(a, b phase) int { return cmp.Compare(a.from, b.from) })
+	return slices.Compact(all)
 }
 
 // everyTen has a tick every ten seconds.
 var everyTen = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
 	for at := math.Ceil(low/10) * 10; at <= high; at += 10 {
-		ticks = append(ticks, plot.Tick{Value: at, Label: figures.Grouped(at, 0)})
+		ticks = append(ticks, plot.Tick{Value: at, Label: fmt.Sprint(at)})
 	}
 	return ticks
 })
 
-// faults shades phases with a fault, and writes their titles at the top, if there is room for them.
+// faults shades phases, and writes their titles at the top, if there is room for them.
 type faults struct {
-	phases []figures.Phase
+	phases []phase
 	titled bool
 }
 
@@ -174,14 +216,11 @@ func (f faults) Plot(c draw.Canvas, p *plot.Plot) {
 		Handler: plot.DefaultTextHandler,
 	}
 	for _, phase := range f.phases {
-		if phase.Title == figures.Calm {
-			continue
-		}
-		from, to := x(phase.From), x(phase.To)
+		from, to := x(phase.from), x(phase.to)
 		c.FillPolygon(shade, []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
 		c.StrokeLine2(draw.LineStyle{Color: color.White, Width: vg.Points(1)}, from, c.Min.Y, from, c.Max.Y)
 		if f.titled {
-			c.FillText(title, vg.Point{X: (from + to) / 2, Y: c.Max.Y - titleLength}, phase.Title)
+			c.FillText(title, vg.Point{X: (from + to) / 2, Y: c.Max.Y - titleLength}, phase.title)
 		}
 	}
 }

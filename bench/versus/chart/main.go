@@ -1,25 +1,26 @@
-// Command chart draws the charts of docs/benchmarks.md and fills in its tables, from the data that
-// TestFigures, TestRecovery and TestScale wrote. `make versus`, `make recovery` and `make scale`
-// run it:
+// Command chart draws the charts of docs/benchmarks.md and fills in its tables, from what the
+// benchmarks of this module printed. `make versus`, `make recovery` and `make scale` run it:
 //
 //	go run ./chart -docs ../../docs
 //
-// It reads data.json, recovery.json and scale.json in charts below the docs, writes an SVG of
-// throughput and one of recovery beside them, and rewrites the marked parts of benchmarks.md.
-// Nothing else goes into them, and a test fails if they are older than the data.
+// It reads lock.txt, recovery.txt and scale.txt in charts below the docs, writes an SVG of throughput
+// and one of recovery beside them, and makes the tables of benchmarks.md again. A test fails if any
+// of these is older than the data.
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
-	"github.com/redquorum/redquorum/bench/versus/figures"
+	"golang.org/x/perf/benchfmt"
 )
 
 func main() {
-	docs := flag.String("docs", "../../docs", "the directory of benchmarks.md, with charts/data.json")
+	docs := flag.String("docs", "../../docs", "the directory of benchmarks.md, with charts/lock.txt")
 	flag.Parse()
 	if err := update(*docs); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
@@ -43,35 +44,61 @@ func update(docs string) error {
 
 // render returns what the files below the docs are to contain.
 func render(docs string) (map[string][]byte, error) {
-	data, err := figures.Read(filepath.Join(docs, "charts", "data.json"))
-	if err != nil {
-		return nil, err
-	}
 	files := make(map[string][]byte)
-	if files["charts/throughput.svg"], err = drawThroughput(data.Experiment(figures.Throughput)); err != nil {
-		return nil, err
+	var lines []line
+	for _, name := range []string{"lock.txt", "recovery.txt", "scale.txt"} {
+		more, err := read(filepath.Join(docs, "charts", name))
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, more...)
+	}
+	for name, draw := range map[string]func([]line) ([]byte, error){"throughput": drawThroughput, "recovery": drawRecovery} {
+		var err error
+		if files["charts/"+name+".svg"], err = draw(lines); err != nil {
+			return nil, err
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(docs, "benchmarks.md"))
 	if err != nil {
 		return nil, err
 	}
-	if text, err = fill(text, data); err != nil {
-		return nil, err
-	}
-	recovery, err := figures.ReadRecovery(filepath.Join(docs, "charts", "recovery.json"))
-	if err != nil {
-		return nil, err
-	}
-	if files["charts/recovery.svg"], err = drawRecovery(recovery); err != nil {
-		return nil, err
-	}
-	if text, err = fillPart(text, "recovery", "make recovery", describeRecovery(recovery)); err != nil {
-		return nil, err
-	}
-	scale, err := figures.Read(filepath.Join(docs, "charts", "scale.json"))
-	if err != nil {
-		return nil, err
-	}
-	files["benchmarks.md"], err = fillPart(text, "scale", "make scale", describeScale(scale))
+	files["benchmarks.md"], err = fill(text, lines)
 	return files, err
+}
+
+// line is what a benchmark printed.
+type line struct {
+	name   string            // of the benchmark
+	parts  map[string]string // of its name, and what it ran on
+	values map[string]float64
+}
+
+// read reads what benchmarks printed.
+func read(path string) (all []line, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	reader := benchfmt.NewReader(bytes.NewReader(text), path)
+	for reader.Scan() {
+		result, ok := reader.Result().(*benchfmt.Result)
+		if !ok {
+			continue
+		}
+		base, parts := result.Name.Parts()
+		one := line{string(base), make(map[string]string), make(map[string]float64)}
+		for _, c := range result.Config {
+			one.parts[c.Key] = string(c.Value)
+		}
+		for _, v := range result.Values {
+			one.values[v.Unit] = v.Value
+		}
+		for _, part := range parts {
+			key, value, _ := strings.Cut(strings.TrimPrefix(string(part), "/"), "=")
+			one.parts[key] = value
+		}
+		all = append(all, one)
+	}
+	return all, reader.Err()
 }
