@@ -136,10 +136,6 @@ var ills = []ill{
 		name: "out of reach", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.set(0) }),
 		begin: ofRoute(func(s *simulation, r *route) { r.set(s.minority(s.rng)) }),
 	},
-	{
-		name: "stands still", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.hold(false) }),
-		begin: ofRoute(func(_ *simulation, r *route) { r.hold(true) }),
-	},
 }
 
 func kills(s *simulation, f *fault) {
@@ -167,7 +163,7 @@ func (s *simulation) maySpare(i int) bool {
 			young++
 		}
 	}
-	return young < (s.fewest()+1)/2
+	return young < (len(s.Servers)+1)/2
 }
 
 // ofRoute does something to the network of the process that a fault concerns.

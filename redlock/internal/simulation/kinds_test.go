@@ -36,7 +36,6 @@ type using struct {
 	renewed  bool          // all locks are renewed
 	still    bool          // no faults other than those of the kind itself
 	numbers  bool          // clients use different numbers of permits for a semaphore
-	changes  bool          // members of the cluster are added and removed
 	patience time.Duration // of clients, for ever if below 0; 0: any
 
 	*forgetful // nil: masters lose their memory in no other way than by faults
@@ -117,10 +116,6 @@ var manifold = []using{
 		kind: "busy-names", uses: []use{lockSets, locks, locks}, seeds: [2]int{2, 5_000}, nodes: []int{1, 2, 3, 3, 4, 5, 5, 5},
 		names: [2]int{2, 4}, crowd: [2]int{3, 6}, draws: someFaults, bound: waitBound, length: 5 * time.Second,
 	},
-	using{kind: "members-still", uses: []use{staysOn, staysOn, locks}, still: true, renewed: true, length: 15 * time.Second}.withChanges(5 * time.Second),
-	using{
-		kind: "members-faults", seeds: [2]int{4, 20_000}, uses: []use{locks, locks, tries, lockSets, does, extends, reads, reads, acquiresPermits, extendsPermits}, draws: anyFaults, length: 15 * time.Second,
-	}.withChanges(5 * time.Second),
 }
 
 // anyFaults and someFaults draw faults.
@@ -196,7 +191,7 @@ func playKinds(t *testing.T, kinds []using) {
 			if !virtual.Thorough() {
 				count[0] = (count[0] + 1) / 2
 			}
-			for _, seed := range seeds(t, count[0], count[1], kind.changes) {
+			for _, seed := range seeds(t, count[0], count[1]) {
 				simulate(t, seed, func(s *simulation) { s.plays(&kind) })
 			}
 		})
@@ -297,17 +292,16 @@ func (u *using) options(s *simulation, rng *rand.Rand) []redlock.Option {
 	}
 }
 
-// clocks makes the clocks of the nodes a little too fast or slow where members change or nodes
-// forget, by less than the 1 % that are allowed, and those of a minority wrong. Tokens stand on
+// clocks makes the clocks of the nodes a little too fast or slow where nodes forget, by less than the 1 % that are allowed, and those of a minority wrong. Tokens stand on
 // clocks that are near each other if counters are lost.
 func (s *simulation) clocks() {
-	if s.kind.forgetful == nil && !s.kind.changes {
+	if s.kind.forgetful == nil {
 		return
 	}
 	wrong := s.minority(s.rng)
 	for i, server := range s.Servers {
 		rate, offset, most := 1+(s.rng.Float64()-0.5)/56, time.Duration(0), max(s.apart, time.Second/2)
-		if wrong>>i&1 == 1 && !s.faults.restarts && (!s.kind.changes || s.kind.forgetful != nil) {
+		if wrong>>i&1 == 1 && !s.faults.restarts {
 			offset = upTo(s.rng, 2*most) - most
 		}
 		server.SetClock(offset, rate)

@@ -164,9 +164,6 @@ func (c *client) judgeLoss(lock *redlock.Lock) {
 			return
 		}
 	}
-	if s.halfOfMembersHave(lock) { // see docs/safety.md, Limits
-		return
-	}
 	s.judge.fail("%s lost a healthy lock: %v", c.who, lock.Err())
 }
 
@@ -240,20 +237,6 @@ func (c *client) ownPermit(wait bool) (*redlock.Lock, *history.Hold) {
 
 func acquiresPermits(c *client) { c.hold(c.ownPermit(true)) }
 func triesPermits(c *client)    { c.hold(c.ownPermit(false)) }
-
-func extendsPermits(c *client) {
-	lock, t := c.ownPermit(true)
-	if lock == nil {
-		return
-	}
-	c.overWhenDone(lock, t)
-	for range c.rng.IntN(4) {
-		c.changes(lock)
-		time.Sleep(upTo(c.rng, 300*time.Millisecond))
-	}
-	c.judgeLoss(lock)
-	c.unlock(lock, t)
-}
 
 // acquiresOtherNumbers asks for a permit of another number: as long as somebody has one, in vain.
 func acquiresOtherNumbers(c *client) {
