@@ -189,9 +189,9 @@ func TestMembersChangeAfterClocksWereSetBack(t *testing.T) {
 		time.Sleep(2 * virtual.MaxTTL)
 		c.Servers[0].SetClock(-5*time.Hour, 1)
 		c.Servers[1].SetClock(-5*time.Hour, 1)
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		c.Servers[3].SetClock(-5*time.Hour, 1)
-		c.Change(l, virtual.Remove(0))
+		c.change(l, remove(0))
 	})
 }
 
@@ -210,7 +210,7 @@ func TestAnEndpointInVainIsLeftWhateverComes(t *testing.T) {
 		l := c.Among([]int{0, 1, 2})
 		time.Sleep(2 * virtual.MaxTTL)
 		require.ErrorIs(t, admin.Of(l).Cluster().Add(c.Within(100*time.Millisecond), "redis://typo:6379"), context.DeadlineExceeded)
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		time.Sleep(5 * virtual.MaxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false))
 		require.ErrorContains(t, l.Stats().Nodes[3].Barred, "it was not added")

@@ -20,7 +20,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-func setMaxTTL(d time.Duration) virtual.Change {
+func setMaxTTL(d time.Duration) operation {
 	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.SetMaxTTL(ctx, d) }
 }
 
@@ -71,8 +71,8 @@ func TestALockIsHeldWhileAllMembersAreReplaced(t *testing.T) {
 		lock := c.Lock(holder, "a")
 		next := c.Waiting(waiter, "a")
 		took := virtual.Elapsed(func() {
-			for k, change := range []virtual.Change{virtual.Add(3), virtual.Remove(0), virtual.Add(4), virtual.Remove(1), virtual.Add(5), virtual.Remove(2)} {
-				c.Change(operator, change)
+			for k, change := range []operation{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
+				c.change(operator, change)
 				m, err := admin.Of(operator).Cluster().Members(ctx)
 				require.NoError(t, err)
 				assert.Equal(t, int64(k+2), m.Version)
@@ -100,7 +100,7 @@ func TestANewMemberIsFoundWithoutAPause(t *testing.T) {
 		operator, client := c.Among([]int{0}), c.Among([]int{0})
 		time.Sleep(virtual.MaxTTL + time.Second)
 		longest := c.under(client)
-		c.Change(operator, virtual.Add(1))
+		c.change(operator, add(1))
 		time.Sleep(time.Second)
 		assert.LessOrEqual(t, longest(), 100*time.Millisecond)
 		assert.Equal(t, []string{"0", "1"}, c.members(client))
@@ -113,12 +113,12 @@ func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
 		l := c.Among([]int{0, 1, 2})
 		c.Servers[0].Mute(true)
 		time.Sleep(10 * time.Second)
-		err := virtual.Add(3)(admin.Of(l).Cluster(), c.Within(30*time.Second))
+		err := add(3)(admin.Of(l).Cluster(), c.Within(30*time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "only it can be removed now")
 		assert.Zero(t, c.told(2))
-		c.Change(l, virtual.Remove(0))
-		c.Change(l, virtual.Add(3))
+		c.change(l, remove(0))
+		c.change(l, add(3))
 		assert.Equal(t, []string{"1", "2", "3"}, c.members(l))
 		c.Servers[0].Mute(false)
 		time.Sleep(10 * time.Second)
@@ -126,14 +126,14 @@ func TestNoChangeBeginsWhileAMemberIsBehind(t *testing.T) {
 		_, err = c.Among([]int{0}, redlock.WithoutDiscovery()).TryLock(ctx, "a")
 		require.Error(t, err, "the removed one believes that it is a member")
 		c.Unlock(lock)
-		c.Change(l, virtual.Add(0)) // it may come back
+		c.change(l, add(0)) // it may come back
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
 
 // dying makes a change by an operator that dies when a majority has accepted it; if one is set, the
 // first master is still told.
-func (c *cluster) dying(change virtual.Change, one bool) {
+func (c *cluster) dying(change operation, one bool) {
 	c.T.Helper()
 	dead := make([]atomic.Bool, len(c.Servers))
 	var accepted atomic.Int32
@@ -181,7 +181,7 @@ func TestNobodyIsToldWhatAMinorityAccepted(t *testing.T) {
 				}
 			})
 		}
-		c.Change(operator, setMaxTTL(virtual.MaxTTL/2))
+		c.change(operator, setMaxTTL(virtual.MaxTTL/2))
 		c.Each(func(n *fakeredis.Node) { n.OnChange(nil) })
 		assert.Equal(t, 3, c.told(2))
 	})
@@ -198,7 +198,7 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 			dead := make([]atomic.Bool, len(c.Servers))
 			l := c.Among([]int{0, 1, 2}, c.Sparing(dead))
 			virtual.SetAll(dead, true)
-			c.dying(virtual.Add(3), begun.told)
+			c.dying(add(3), begun.told)
 			virtual.SetAll(dead, false)
 			time.Sleep(10 * time.Second) // it connects again
 			if begun.told {
@@ -207,10 +207,10 @@ func TestAChangeThatWasBegunIsFinished(t *testing.T) {
 			} else {
 				assert.Zero(t, c.told(2))
 				c.Unlock(c.Lock(l, "a"))
-				c.Change(l, setMaxTTL(virtual.MaxTTL)) // which it is
+				c.change(l, setMaxTTL(virtual.MaxTTL)) // which it is
 			}
 			assert.Equal(t, append([]string{"0", "1", "2"}[:begun.members], "3"), c.members(l))
-			c.Change(l, virtual.Add(4))
+			c.change(l, add(4))
 			assert.Equal(t, begun.members+2, c.told(3))
 		})
 	}
@@ -222,7 +222,7 @@ func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		runCluster(t, fmt.Sprintf("one forgets %v", forgets), 3, 2, func(t *testing.T, c *cluster) {
 			c.Grown()
-			c.dying(virtual.Add(3), false)
+			c.dying(add(3), false)
 			l := c.Among([]int{0, 1, 2})
 			if forgets {
 				c.Servers[0].Restart(false)
@@ -233,7 +233,7 @@ func TestAnotherChangeDoesNotReplaceOneThatWasBegun(t *testing.T) {
 				assert.Contains(t, []int{2, 3}, c.told(2), "without the master that is muted")
 				c.Servers[2].Mute(false)
 			}
-			c.Change(l, virtual.Add(4))
+			c.change(l, add(4))
 			assert.Equal(t, 5, c.told(3))
 			assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(c.Among([]int{4, 0, 3})))
 		})
@@ -247,7 +247,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 				server.DelayBetween(0, 5*time.Millisecond, seed+uint64(i))
 			}
 			var done []<-chan error
-			for _, change := range []virtual.Change{virtual.Add(3), virtual.Add(4), virtual.Remove(0)} {
+			for _, change := range []operation{add(3), add(4), remove(0)} {
 				l := c.Among([]int{0, 1, 2})
 				done = append(done, c.Ending(func() error { return change(admin.Of(l).Cluster(), c.Within(2*time.Minute)) }))
 			}
@@ -271,7 +271,7 @@ func TestTheMembersChangeAfterAMajorityForgot(t *testing.T) {
 		l := c.Among([]int{0, 1, 2})
 		c.Each(func(n *fakeredis.Node) { n.Restart(false) }, 0, 1)
 		time.Sleep(3 * virtual.MaxTTL)
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -284,8 +284,8 @@ func TestAVoteUnderANewerVersionDoesNotCountUnderAnOlder(t *testing.T) {
 		c.Unlock(c.Lock(slept, "a"))
 		virtual.SetAll(dead, true)
 		l := c.Among([]int{0, 1, 2})
-		c.Change(l, virtual.Add(3))
-		c.Change(l, virtual.Remove(0))
+		c.change(l, add(3))
+		c.change(l, remove(0))
 		c.Servers[1].Mute(true)
 		lock := c.Lock(l, "a")
 		c.Servers[1].Mute(false)
@@ -304,8 +304,8 @@ func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
 		holder := c.Listing([]int{0, 1, 2}, redlock.WithTTL(virtual.MaxTTL), redlock.WithMaxTTL(virtual.MaxTTL))
 		lock := c.Lock(holder, "a")
 		operator := c.Among([]int{0, 1, 2})
-		c.Change(operator, setMaxTTL(virtual.MaxTTL/2))
-		c.Change(operator, setMaxTTL(virtual.MaxTTL/4))
+		c.change(operator, setMaxTTL(virtual.MaxTTL/2))
+		c.change(operator, setMaxTTL(virtual.MaxTTL/4))
 		time.Sleep(virtual.MaxTTL)
 		require.LessOrEqual(t, lock.Remaining(), virtual.MaxTTL/4)
 	})
@@ -315,12 +315,12 @@ func TestALowerMaxTTLHoldsForRenewals(t *testing.T) {
 func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l := c.Among([]int{0, 1, 2})
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		c.Each(virtual.Empty, 3)
 		time.Sleep(time.Second)
 		again, cancel := context.WithTimeout(ctx, 2*virtual.MaxTTL)
 		defer cancel()
-		virtual.EndsOnly(virtual.Add(3)(admin.Of(c.Among([]int{0, 1, 2})).Cluster(), again))
+		virtual.EndsOnly(add(3)(admin.Of(c.Among([]int{0, 1, 2})).Cluster(), again))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -328,11 +328,11 @@ func TestAMasterIsAMemberOnceHoweverOftenItIsAdded(t *testing.T) {
 // That it is no member is why it is added.
 func TestAMasterThatIsAddedAgainIsNotSaidToBeNoMember(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
-		c.Change(c.Among([]int{0, 1, 2, 3}), virtual.Remove(3))
+		c.change(c.Among([]int{0, 1, 2, 3}), remove(3))
 		operator := admin.Of(c.Among([]int{0, 1, 2})).Cluster().Progress(func(waits string, _ time.Duration) {
 			assert.NotContains(t, waits, "not a member")
 		})
-		require.NoError(t, virtual.Add(3)(operator, ctx))
+		require.NoError(t, add(3)(operator, ctx))
 	})
 }
 
@@ -340,9 +340,9 @@ func TestAMasterThatIsAddedAgainIsNotSaidToBeNoMember(t *testing.T) {
 func TestAMasterThatWasRemovedAndEmptiedIsAdded(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 		l := c.Among([]int{0, 1, 2, 3})
-		c.Change(l, virtual.Remove(3))
+		c.change(l, remove(3))
 		c.Servers[3].FlushAll()
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 	})
 }
@@ -352,7 +352,7 @@ func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 		l := c.Among([]int{0, 1, 2, 3})
 		c.Servers[3].Kill()
-		c.Change(l, virtual.Remove(3))
+		c.change(l, remove(3))
 		time.Sleep(2 * virtual.MaxTTL)
 		ofRegister := func(args []string) bool { return slices.Contains(args, pipeline.RegisterKey) }
 		before := c.Count(ofRegister)
@@ -366,11 +366,11 @@ func TestNobodyIsAskedAgainAndAgainWhileAMasterIsAway(t *testing.T) {
 func TestACandidateStaysOneWhileItWaits(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l, other := c.Among([]int{0, 1, 2}), c.Among([]int{2, 0, 3, 1})
-		c.Change(l, setMaxTTL(2*virtual.MaxTTL))
-		added := c.Ending(func() error { return virtual.Add(3)(admin.Of(l).Cluster(), c.Within(2*time.Minute)) })
+		c.change(l, setMaxTTL(2*virtual.MaxTTL))
+		added := c.Ending(func() error { return add(3)(admin.Of(l).Cluster(), c.Within(2*time.Minute)) })
 		time.Sleep(time.Second)
-		c.Change(other, setMaxTTL(2*virtual.MaxTTL)) // which it is
-		require.ErrorIs(t, virtual.Add(3)(admin.Of(other).Cluster(), c.Within(time.Second)), context.DeadlineExceeded)
+		c.change(other, setMaxTTL(2*virtual.MaxTTL)) // which it is
+		require.ErrorIs(t, add(3)(admin.Of(other).Cluster(), c.Within(time.Second)), context.DeadlineExceeded)
 		require.NoError(t, <-added)
 		assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		assert.Equal(t, 4, c.told(3))
@@ -383,14 +383,14 @@ func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 		dead := make([]atomic.Bool, len(c.Servers))
 		dead[3].Store(true)
 		late := c.Among([]int{0, 1, 2}, c.Sparing(dead))
-		done := c.Ending(func() error { return virtual.Add(3)(admin.Of(late).Cluster(), c.Within(2*time.Minute)) })
+		done := c.Ending(func() error { return add(3)(admin.Of(late).Cluster(), c.Within(2*time.Minute)) })
 		time.Sleep(time.Second)
 		l := c.Among([]int{0, 1, 2})
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		dead[3].Store(false)
 		require.NoError(t, <-done)
 		assert.Equal(t, 4, c.told(2))
-		c.Change(l, setMaxTTL(2*virtual.MaxTTL))
+		c.change(l, setMaxTTL(2*virtual.MaxTTL))
 	})
 }
 
@@ -398,11 +398,11 @@ func TestAMemberIsNoCandidateOfAnOperatorWhoComesLate(t *testing.T) {
 func TestAMasterThatRestartsBeforeItIsToldBecomesTheMemberThatWasBegun(t *testing.T) {
 	for name, keys := range map[string]bool{"with its keys": true, "empty": false} {
 		runCluster(t, name, 3, 1, func(t *testing.T, c *cluster) {
-			c.dying(virtual.Add(3), false)
+			c.dying(add(3), false)
 			c.Servers[3].Restart(keys)
 			l := c.Among([]int{0, 1, 2, 3})
 			time.Sleep(2 * time.Second)
-			c.Change(l, virtual.Add(3))
+			c.change(l, add(3))
 			assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 			assert.Equal(t, 4, c.told(2))
 		})

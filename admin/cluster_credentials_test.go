@@ -90,8 +90,8 @@ func TestAPasswordGoesToNoHostThatOneMasterNames(t *testing.T) {
 		operator, l := c.Among([]int{0, 1, 2}), c.LockerOf(list, redlock.WithMaxTTL(virtual.MaxTTL), c.Sparing(dead[:]))
 		require.NoError(t, l.Ready(ctx))
 		virtual.SetAll(dead[:], true)
-		for _, change := range []virtual.Change{virtual.Add(3), virtual.Remove(0), virtual.Add(4), virtual.Remove(1)} {
-			c.Change(operator, change)
+		for _, change := range []operation{add(3), remove(0), add(4), remove(1)} {
+			c.change(operator, change)
 		}
 		virtual.SetAll(dead[:], false)
 		time.Sleep(10 * time.Second)

@@ -28,7 +28,7 @@ var operations = map[string]func(*redlock.Locker, context.Context) error{
 		_, err := admin.Of(l).Cluster().Members(ctx)
 		return err
 	},
-	"Add": func(l *redlock.Locker, ctx context.Context) error { return virtual.Add(3)(admin.Of(l).Cluster(), ctx) },
+	"Add": func(l *redlock.Locker, ctx context.Context) error { return add(3)(admin.Of(l).Cluster(), ctx) },
 	"Remove": func(l *redlock.Locker, ctx context.Context) error {
 		return admin.Of(l).Cluster().Remove(ctx, virtual.MemberID("node0:6379"))
 	},

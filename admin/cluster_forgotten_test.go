@@ -102,7 +102,7 @@ func TestWhatAMajorityForgotIsNotFinishedBesideWhatCounts(t *testing.T) {
 func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 	inCluster(t, 3, 2, func(t *testing.T, c *cluster) {
 		c.Grown()
-		c.dying(virtual.Add(3), true)
+		c.dying(add(3), true)
 		c.Among([]int{1, 2}, redlock.WithoutDiscovery())
 		for i := range 2 {
 			c.Servers[1+i].Restart(false)
@@ -110,7 +110,7 @@ func TestAChangeIsFinishedThatOnlyWhoWasToldRemembers(t *testing.T) {
 		}
 		assert.Equal(t, 1, c.told(2))
 		l := c.Among([]int{0, 1, 2})
-		c.Change(l, virtual.Add(4))
+		c.change(l, add(4))
 		assert.Equal(t, []string{"0", "1", "2", "3", "4"}, c.members(l))
 	})
 }
@@ -123,7 +123,7 @@ func TestMastersRejoinAtAVersionThatOnlyOneRemembers(t *testing.T) {
 		l := c.Among([]int{0, 1, 2}, c.Sparing(dead))
 		c.Unlock(c.Lock(l, "a"))
 		virtual.SetAll(dead, true)
-		c.dying(virtual.Add(3), true)
+		c.dying(add(3), true)
 		c.Each(virtual.Empty, 1, 2)
 		virtual.SetAll(dead, false)
 		time.Sleep(3 * virtual.MaxTTL)

@@ -19,7 +19,7 @@ import (
 )
 
 // addAs adds a master by any endpoint.
-func addAs(endpoint string) virtual.Change {
+func addAs(endpoint string) operation {
 	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.Add(ctx, endpoint) }
 }
 
@@ -53,7 +53,7 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			}
 			connected()
 			lock := c.Lock(l, "a")
-			c.Change(operator, virtual.Remove(3))
+			c.change(operator, remove(3))
 			time.Sleep(virtual.MaxTTL / 2)
 			c.Unlock(lock)
 			virtual.Settle()
@@ -64,7 +64,7 @@ func TestTheConnectionToARemovedMasterEnds(t *testing.T) {
 			assert.Equal(t, pool.Closed, removed.State)
 			require.ErrorIs(t, removed.Barred, redlock.ErrNotMember)
 
-			c.Change(operator, addAs(again))
+			c.change(operator, addAs(again))
 			time.Sleep(5 * time.Second)
 			connected()
 			c.Servers[0].Kill()
@@ -80,7 +80,7 @@ func TestARemovedMasterIsToldBeforeItIsLeft(t *testing.T) {
 		l := c.Among([]int{0, 1, 2, 3})
 		c.Servers[3].Mute(true)
 		time.Sleep(10 * time.Second)
-		c.Change(l, virtual.Remove(3))
+		c.change(l, remove(3))
 		time.Sleep(3 * virtual.MaxTTL)
 		assert.Equal(t, 3, c.told(2))
 		c.Servers[3].Mute(false)
@@ -94,10 +94,10 @@ func TestARemovedMasterIsToldBeforeItIsLeft(t *testing.T) {
 func TestARemovedMasterIsNotDialedForEver(t *testing.T) {
 	inCluster(t, 4, 1, func(t *testing.T, c *cluster) {
 		operator, l := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2, 3}, redlock.WithoutDiscovery())
-		c.Change(operator, virtual.Remove(3))
+		c.change(operator, remove(3))
 		time.Sleep(2 * virtual.MaxTTL)
 		c.Servers[3].Kill()
-		c.Change(operator, virtual.Add(4))
+		c.change(operator, add(4))
 		time.Sleep(5 * time.Second)
 		assert.NotEqual(t, pool.Closed, l.Stats().Nodes[3].State)
 		time.Sleep(virtual.MaxTTL)
@@ -111,7 +111,7 @@ func TestCloseDoesNotWaitForAMasterThatWasRemoved(t *testing.T) {
 		time.Sleep(2 * virtual.MaxTTL)
 		lock := c.Lock(l, "a")
 		c.Servers[3].Kill()
-		c.Change(l, virtual.Remove(3))
+		c.change(l, remove(3))
 		c.Unlock(lock)
 		assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }))
 	})
@@ -123,16 +123,16 @@ func TestThePositionsOfRemovedMastersAreUsedAgain(t *testing.T) {
 		operator, l := c.Among([]int{0, 1, 2}, c.Aliased(3, 0)), c.Among([]int{0, 1, 2}, c.Aliased(3, 0))
 		for i := range 70 {
 			name := fmt.Sprintf("redis://alias%d:6379", i)
-			c.Change(operator, addAs(name))
+			c.change(operator, addAs(name))
 			m, err := admin.Of(operator).Cluster().Members(ctx)
 			require.NoError(t, err)
 			added := slices.IndexFunc(m.Members, func(m admin.Member) bool { return m.Endpoint == name })
-			c.Change(operator, func(cluster *admin.Cluster, ctx context.Context) error {
+			c.change(operator, func(cluster *admin.Cluster, ctx context.Context) error {
 				return cluster.Remove(ctx, m.Members[added].ID)
 			})
 		}
 		assert.Less(t, len(l.Stats().Nodes), 10)
-		c.Change(operator, virtual.Add(3))
+		c.change(operator, add(3))
 		time.Sleep(5 * time.Second)
 		c.Servers[0].Kill()
 		virtual.Settle()
@@ -155,8 +155,8 @@ func TestAClientThatMissedChangesFindsTheMembers(t *testing.T) {
 				operator, l := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2}, opts...)
 				require.NoError(t, l.Ready(ctx))
 				virtual.SetAll(dead[:], true)
-				for _, change := range []virtual.Change{virtual.Add(3), virtual.Remove(0), virtual.Add(4), virtual.Remove(1), virtual.Add(5), virtual.Remove(2)} {
-					c.Change(operator, change)
+				for _, change := range []operation{add(3), remove(0), add(4), remove(1), add(5), remove(2)} {
+					c.change(operator, change)
 				}
 				assert.Equal(t, int64(1), l.Stats().Version)
 				require.NoError(t, operator.Close())
@@ -186,7 +186,7 @@ func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 		require.NoError(t, err)
 		l, err := redlock.NewFromNodes([]*pool.Node{node}, redlock.WithMaxTTL(virtual.MaxTTL))
 		require.NoError(t, err)
-		c.Change(l, virtual.Add(1))
+		c.change(l, add(1))
 		require.NoError(t, l.Close())
 		virtual.Settle()
 		assert.Zero(t, c.Servers[1].Connections())
@@ -197,7 +197,7 @@ func TestALockerClosesTheNodesThatItMade(t *testing.T) {
 
 // Also one that tries to reach the new master.
 func TestAChangeEndsWithItsLocker(t *testing.T) {
-	for name, change := range map[string]virtual.Change{
+	for name, change := range map[string]operation{
 		"add":     addAs("redis://typo:6379"),
 		"max TTL": setMaxTTL(2 * virtual.MaxTTL),
 	} {
@@ -225,7 +225,7 @@ func TestALockIsReleasedAfterAMemberWasAdded(t *testing.T) {
 		c.Set("a", "somebody", time.Hour, 2)
 		lock := c.Lock(l, "a")
 		virtual.Settle()
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 		virtual.Settle()
 		require.Positive(t, lock.Remaining())
 		require.NoError(t, lock.Unlock(ctx))
@@ -276,6 +276,6 @@ func TestAnEndpointThatCouldNotBeAddedIsLeft(t *testing.T) {
 		assert.Less(t, len(l.Stats().Nodes), 30)
 		time.Sleep(2 * virtual.MaxTTL)
 		require.NoError(t, admin.Of(l).Init(ctx, false), "all masters vote")
-		c.Change(l, virtual.Add(3))
+		c.change(l, add(3))
 	})
 }

@@ -177,7 +177,7 @@ func TestAClusterBeginsAgainWhenOnlyARemovedMasterRemembers(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { virtual.EndsOnly(both.Close()) })
 		l := c.Among([]int{1})
-		c.Change(c.Among([]int{0, 1}), virtual.Remove(0))
+		c.change(c.Among([]int{0, 1}), remove(0))
 		time.Sleep(time.Second)
 		c.Each(virtual.Empty, 1)
 		time.Sleep(3 * virtual.MaxTTL)
@@ -190,7 +190,7 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		runCluster(t, fmt.Sprintf("it is listed later %v", later), 3, 1, func(t *testing.T, c *cluster) {
 			dying := c.Among([]int{0, 1, 2})
-			require.Error(t, virtual.Add(3)(admin.Of(dying).Cluster(), c.Within(time.Second)), "it waits")
+			require.Error(t, add(3)(admin.Of(dying).Cluster(), c.Within(time.Second)), "it waits")
 			require.NoError(t, dying.Close())
 			c.Each(virtual.Restart, 0, 1, 2)
 			list := []int{0, 1, 2, 3}
@@ -201,7 +201,7 @@ func TestAClusterBeginsAgainBesideACandidate(t *testing.T) {
 			time.Sleep(2 * virtual.MaxTTL)
 			c.Unlock(c.Lock(l, "a"))
 			if later {
-				c.Change(l, virtual.Add(3))
+				c.change(l, add(3))
 			}
 			assert.Equal(t, []string{"0", "1", "2", "3"}, c.members(l))
 		})
@@ -217,8 +217,8 @@ func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
 	c.Unlock(c.Lock(slept, "a"))
 	dead[0].Store(true)
 	l = c.Among([]int{0, 1})
-	c.Change(l, virtual.Add(1))
-	c.Change(l, virtual.Remove(0))
+	c.change(l, add(1))
+	c.change(l, remove(0))
 	return slept, l, func() { dead[0].Store(false) }
 }
 
@@ -227,7 +227,7 @@ func (c *cluster) replaced() (slept, l *redlock.Locker, wake func()) {
 func TestARemovedMasterThatIsAddedAgainBecomesNoOtherCluster(t *testing.T) {
 	inCluster(t, 1, 1, func(t *testing.T, c *cluster) {
 		slept, l, wake := c.replaced()
-		require.Error(t, virtual.Add(0)(admin.Of(l).Cluster(), c.Within(time.Second)), "it waits")
+		require.Error(t, add(0)(admin.Of(l).Cluster(), c.Within(time.Second)), "it waits")
 		lock := c.Lock(l, "a")
 		wake()
 		time.Sleep(3 * time.Second)
@@ -257,7 +257,7 @@ func TestAMasterOfAnotherClusterThatForgotIsNotAdded(t *testing.T) {
 		other := c.Among([]int{3, 4, 5})
 		c.Each(virtual.Empty, 5)
 		time.Sleep(2 * time.Second)
-		err := virtual.Add(5)(admin.Of(c.Among([]int{0, 1, 2})).Cluster(), c.Within(time.Minute))
+		err := add(5)(admin.Of(c.Among([]int{0, 1, 2})).Cluster(), c.Within(time.Minute))
 		require.ErrorIs(t, err, redlock.ErrOtherCluster)
 		time.Sleep(2 * virtual.MaxTTL)
 		require.NoError(t, other.Stats().Nodes[2].Barred)

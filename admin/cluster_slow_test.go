@@ -49,8 +49,8 @@ func TestMembersAreLookedAfterWhateverTheRoundTrip(t *testing.T) {
 				time.Sleep(time.Second)
 				c.allVote(first, 30*time.Second)
 				c.allVote(made(), 30*time.Second)
-				for _, change := range []virtual.Change{setMaxTTL(10 * time.Millisecond), virtual.Add(test.masters), virtual.Remove(0), setMaxTTL(time.Minute)} {
-					c.Change(first, change)
+				for _, change := range []operation{setMaxTTL(10 * time.Millisecond), add(test.masters), remove(0), setMaxTTL(time.Minute)} {
+					c.change(first, change)
 				}
 				m, err := admin.Of(other).Cluster().Members(ctx)
 				require.NoError(t, err)

@@ -317,11 +317,11 @@ func TestAClientFollowsItsClusterIntoANewOne(t *testing.T) {
 	inCluster(t, 3, 3, func(t *testing.T, c *cluster) {
 		l := c.Among([]int{0, 1, 2})
 		for i := range 3 {
-			c.Change(l, virtual.Add(3+i))
+			c.change(l, add(3+i))
 		}
 		for i := range 3 {
 			c.Servers[i].Kill()
-			c.Change(l, virtual.Remove(i))
+			c.change(l, remove(i))
 		}
 		c.Each(virtual.Empty, 3, 4, 5)
 		time.Sleep(3 * virtual.MaxTTL)

@@ -24,12 +24,12 @@ import (
 func TestInspectShowsALockAndForceUnlockFreesIt(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, c *cluster) {
 		l := c.Renewing(redlock.WithKeyPrefix("p:"))
-		assert.True(t, c.Inspect(l, "a").Free)
+		assert.True(t, c.inspect(l, "a").Free)
 		lock := c.Lock(l, "a", redlock.WithOwner("worker 7"))
 		virtual.Settle()
 		c.Servers[0].Stop()
 		c.Do(1, "SET", "p:a", "someone|else")
-		status := c.Inspect(l, "a")
+		status := c.inspect(l, "a")
 		assert.Equal(t, lock.Value(), status.Value)
 		assert.Equal(t, "worker 7", status.Owner)
 		assert.False(t, status.Free)
@@ -62,7 +62,7 @@ func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
 		first := c.Lock(l, "a", redlock.WithFencing())
 		next := c.Waiting(c.Locker(), "a")
 		time.Sleep(time.Minute)
-		status := c.Inspect(l, "a")
+		status := c.inspect(l, "a")
 		program := regexp.QuoteMeta(filepath.Base(os.Args[0]))
 		assert.Regexp(t, fmt.Sprintf(`^[^|@]+@[^|:]+:%d %s$`, os.Getpid(), program), status.Owner)
 		assert.WithinDuration(t, began, status.Since.Time, 0)
@@ -78,7 +78,7 @@ func TestInspectTellsTheProgramThatHoldsALockAndSinceWhen(t *testing.T) {
 		c.Unlock(first)
 		second := <-next
 		virtual.Settle()
-		status = c.Inspect(l, "a")
+		status = c.inspect(l, "a")
 		assert.WithinDuration(t, began, status.Since.Time, time.Second)
 		assert.True(t, status.Since.Waited, "it has not held the lock all the time")
 		c.Unlock(second)
@@ -93,7 +93,7 @@ func TestInspectShowsReaders(t *testing.T) {
 		}
 		virtual.Settle()
 		c.Do(0, "ZADD", "redquorum:readers:a", 5, "dead", "inf", "no time")
-		status := c.Inspect(l, "a")
+		status := c.inspect(l, "a")
 		assert.Equal(t, "readers", status.Owner)
 		assert.False(t, status.Free)
 		for _, node := range status.Nodes {
@@ -106,7 +106,7 @@ func TestInspectShowsReaders(t *testing.T) {
 		}
 		c.Unlock(readers...)
 		writer := c.Lock(l, "a")
-		status = c.Inspect(l, "a")
+		status = c.inspect(l, "a")
 		assert.Equal(t, writer.Value(), status.Value)
 		assert.Empty(t, status.Nodes[0].Readers)
 	})
@@ -126,7 +126,7 @@ func TestInspectDoesNotCountWhatAQuarantinedNodeSays(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, lock.Err())
 		for name, locker := range map[string]*redlock.Locker{"known before": l, "new to it": c.Locker()} {
-			status := c.Inspect(locker, "a")
+			status := c.inspect(locker, "a")
 			assert.False(t, status.Free, name)
 			assert.Empty(t, status.Value, name)
 			assert.Equal(t, lock.Value(), status.Nodes[0].Value)
@@ -250,10 +250,10 @@ func TestInspectionsAreAnsweredHoweverMuchThereIs(t *testing.T) {
 				c.Do(node, "ZADD", "redquorum:readers:a", last+int64(i), fmt.Sprint("r", i))
 			}
 		}
-		readers := c.Inspect(l, "a").Nodes[0].Readers
+		readers := c.inspect(l, "a").Nodes[0].Readers
 		require.Len(t, readers, 2000, "those that live longest")
 		assert.Equal(t, "r2099", readers[len(readers)-1].Value)
-		c.Inspect(l, "document")
+		c.inspect(l, "document")
 		require.NoError(t, admin.Of(l).ForceUnlock(ctx, "document"))
 		c.Unlock(c.Lock(l, "b"))
 	})

@@ -97,9 +97,9 @@ func TestAForcedReleaseTakesWhatWasMeant(t *testing.T) {
 func TestTheLogTellsHowTheMembersChanged(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
 		l, other := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2})
-		for _, change := range []virtual.Change{virtual.Add(3), setMaxTTL(2 * virtual.MaxTTL), virtual.Remove(0)} {
+		for _, change := range []operation{add(3), setMaxTTL(2 * virtual.MaxTTL), remove(0)} {
 			done := c.Ending(func() error { return change(admin.Of(other).Cluster(), c.Within(time.Minute)) })
-			c.Change(l, change)
+			c.change(l, change)
 			if err := <-done; err != nil {
 				require.ErrorIs(t, err, redlock.ErrNotMember, "it is removed already")
 			}
@@ -173,7 +173,7 @@ func TestWithoutTheLogEverythingElseWorks(t *testing.T) {
 				virtual.Settle()
 			}
 			c.Unlock(c.Lock(l, "a"))
-			c.Change(l, setMaxTTL(virtual.MaxTTL))
+			c.change(l, setMaxTTL(virtual.MaxTTL))
 		})
 	}
 }

@@ -375,7 +375,8 @@ func TestBadNamesAndNumbersOfSemaphoresAreRefused(t *testing.T) {
 		require.NoError(t, err, "the limits themselves are valid")
 		lock, err := s.TryAcquire(ctx)
 		require.NoError(t, err)
-		c.Inspect(l, lock.Name())
+		_, err = admin.Of(l).Inspect(ctx, lock.Name())
+		require.NoError(t, err)
 		var none context.Context
 		_, err = admin.Of(l).InspectSemaphore(none, "s")
 		require.ErrorIs(t, err, redlock.ErrInvalid)

@@ -76,7 +76,7 @@ func TestHookTellsOfANodeThatNeverWasThere(t *testing.T) {
 		operator, l := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2}, d.toldOfNodes(), c.Aliased(3, 0))
 		require.NoError(t, l.Ready(ctx))
 		d.take()
-		c.Change(operator, virtual.Add(3))
+		require.NoError(t, admin.Of(operator).Cluster().Add(ctx, virtual.Endpoint(3)))
 		c.Servers[3].Kill()
 		time.Sleep(virtual.MaxTTL)
 		assert.Contains(t, d.take(), virtual.Endpoint(3)+" false")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/virtual"
@@ -237,8 +238,9 @@ func TestTokensAreInOrderAfterTwoChangesOfMembersIfClocksAgree(t *testing.T) {
 			time.Sleep(3 * test.maxTTL)
 			first := c.Lock(ahead, "a")
 			c.Unlock(first)
-			c.Change(behind, virtual.Remove(0))
-			c.Change(behind, virtual.Remove(1))
+			for _, endpoint := range c.Servers.Endpoints()[:2] {
+				require.NoError(t, admin.Of(behind).Cluster().Remove(c.Within(2*time.Minute), virtual.MemberID(endpoint)))
+			}
 			second := c.Lock(behind, "a")
 			assert.Equal(t, test.inOrder, second.Fence() > first.Fence(), "%v later", time.Duration(second.Fence()-first.Fence())*time.Microsecond)
 			c.Unlock(second)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -229,14 +230,18 @@ func TestTokensGrowWhateverIsDoneToClocks(t *testing.T) {
 // A Locker without a pause for a year, whose cluster replaces a master each month.
 func TestALockerServesForAYear(t *testing.T) {
 	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
-		operator, l, other := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2})
+		l, other := c.Among([]int{0, 1, 2}), c.Among([]int{0, 1, 2})
+		members := admin.Of(c.Among([]int{0, 1, 2})).Cluster()
 		goroutines := func() int { virtual.Settle(); return runtime.NumGoroutine() }
 		out, first := 3, 0
 		for month := range 14 {
 			c.passes(30 * 24 * time.Hour)
-			c.Change(operator, virtual.Add(out))
+			require.NoError(t, members.Add(c.Within(2*time.Minute), virtual.Endpoint(out)))
 			out = month % 4
-			c.Change(operator, virtual.Remove(out))
+			m, err := members.Members(ctx)
+			require.NoError(t, err)
+			at := slices.IndexFunc(m.Members, func(one admin.Member) bool { return one.Endpoint == virtual.Endpoint(out) })
+			require.NoError(t, members.Remove(c.Within(2*time.Minute), m.Members[at].ID))
 			c.Servers[out].FlushAll()
 			c.passes(time.Minute)
 			lock, got := c.Lock(l, "a"), c.Waiting(other, "a")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/admin"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/pool"
@@ -63,36 +62,6 @@ func (c *Cluster) Among(list []int, opts ...redlock.Option) *redlock.Locker {
 
 // Endpoint returns that of a master.
 func Endpoint(i int) string { return fmt.Sprintf("redis://node%d:6379", i) }
-
-// Change makes a change that must be done within two minutes.
-func (c *Cluster) Change(l *redlock.Locker, change Change) {
-	c.T.Helper()
-	require.NoError(c.T, change(admin.Of(l).Cluster(), c.Within(2*time.Minute)))
-}
-
-// Change is a change of the members.
-type Change = func(*admin.Cluster, context.Context) error
-
-// Add adds a master.
-func Add(i int) Change {
-	return func(cluster *admin.Cluster, ctx context.Context) error { return cluster.Add(ctx, Endpoint(i)) }
-}
-
-// Remove removes one.
-func Remove(i int) Change {
-	return func(cluster *admin.Cluster, ctx context.Context) error {
-		m, err := cluster.Members(ctx)
-		if err != nil {
-			return err
-		}
-		for _, member := range m.Members {
-			if member.Endpoint == Endpoint(i) {
-				return cluster.Remove(ctx, member.ID)
-			}
-		}
-		return redlock.ErrNotMember
-	}
-}
 
 // Grown lets all servers become older than any lock.
 func (c *Cluster) Grown() { time.Sleep(time.Hour) }
@@ -169,14 +138,6 @@ func SetAll(dead []atomic.Bool, to bool) {
 	for i := range dead {
 		dead[i].Store(to)
 	}
-}
-
-// Inspect tells what the masters know of a lock.
-func (c *Cluster) Inspect(l *redlock.Locker, name string) admin.Status {
-	c.T.Helper()
-	status, err := admin.Of(l).Inspect(ctx, name)
-	require.NoError(c.T, err)
-	return status
 }
 
 // Read acquires a shared lock.
