@@ -25,7 +25,6 @@ import (
 	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -147,7 +146,7 @@ func (c *Cluster) Listing(list []int, opts ...redlock.Option) *redlock.Locker {
 // LockerOf returns a Locker of the endpoints, which is closed with the test.
 func (c *Cluster) LockerOf(endpoints []string, opts ...redlock.Option) *redlock.Locker {
 	c.T.Helper()
-	dialer := pool.WithDialer(c.Dialer())
+	dialer := pipeline.WithDialer(c.Dialer())
 	opts = append([]redlock.Option{redlock.WithClock(c.Clock), redlock.WithPool(dialer)}, opts...)
 	l, err := redlock.New(endpoints, opts...)
 	require.NoError(c.T, err)

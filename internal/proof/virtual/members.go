@@ -15,7 +15,6 @@ import (
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
-	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -84,7 +83,7 @@ func SetDurable(server *fakeredis.Node) {
 
 // Aliased connects to a master by any name that is none of a master. What is sent there is late.
 func (c *Cluster) Aliased(at int, late time.Duration) redlock.Option {
-	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+	return redlock.WithPool(pipeline.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if !strings.HasPrefix(address, "alias") {
 			return c.Servers.Dial(ctx, network, address)
 		}
@@ -122,7 +121,7 @@ func (m mortal) Write(b []byte) (int, error) {
 
 // Sparing makes connections of which nothing arrives at the masters that are dead to the client.
 func (c *Cluster) Sparing(dead []atomic.Bool) redlock.Option {
-	return redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+	return redlock.WithPool(pipeline.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := c.Servers.Dial(ctx, network, address)
 		for i, e := range c.Servers.Endpoints() {
 			if e == address && err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -36,7 +36,7 @@ func NewConnected(tb testing.TB, urls []string, opts ...redlock.Option) *redlock
 	tb.Helper()
 	l := NewLocker(tb, urls, opts...)
 	RequireUp(tb, l, func(node redlock.NodeStats) bool {
-		return !errors.Is(node.Barred, pool.ErrQuarantined) || node.QuarantinedFor > 0
+		return !errors.Is(node.Barred, pipeline.ErrQuarantined) || node.QuarantinedFor > 0
 	})
 	return l
 }
@@ -46,7 +46,7 @@ func RequireUp(tb testing.TB, l *redlock.Locker, ok func(node redlock.NodeStats)
 	tb.Helper()
 	Eventually(tb, time.Minute, func() (missing string) {
 		for _, node := range l.Stats().Nodes {
-			if node.State != pool.Up || !ok(node) {
+			if node.State != pipeline.Up || !ok(node) {
 				missing += fmt.Sprintf("%s is %v: %v %v\n", node.Endpoint, node.State, node.Err, node.Barred)
 			}
 		}
