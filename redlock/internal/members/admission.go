@@ -13,6 +13,10 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
+// The mutex of the Membership, mu, guards what is known of a node (member), the confirmation and
+// the outbox. Complete and reconsider take it, on the goroutine that brings an answer. All else
+// here is called under it, and neither waits nor sends.
+
 // Limits of asking for markers. How long a quarantine or a request of the members' protocol may
 // last is in package core, because what is safe rests on that; these only say how soon something
 // is noticed.

@@ -7,7 +7,7 @@ import (
 
 // choice is what a round knows in which each node gives one of several, such as the slots of a
 // semaphore. They are counted from 1. Votes count for the same one only. Once the round has
-// settled on one, a node that gave another counts as refusing it.
+// settled on one, a node that gave another counts as refusing it. The mutex of the round guards it.
 type choice struct {
 	settled bool           // chosen does not change any more
 	chosen  int            // until settled the one that most nodes gave; 0 if no node gave any

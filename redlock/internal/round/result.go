@@ -15,6 +15,9 @@ var (
 	ErrNoQuorum = errors.New("redlock: no quorum") // too few nodes answered to decide anything
 )
 
+// All of this may be asked by any goroutine at any time, and takes the mutex of the round itself,
+// but for what ends in Locked. The request does not change once it is sent, so it needs none.
+
 // Deadline returns when the round ends at the latest.
 func (r *Round) Deadline() clock.Instant { return r.request.Deadline }
 

@@ -171,6 +171,9 @@ func (r *Round) Nodes() []*pipeline.Node { return r.rounds.Members.Nodes()[:r.no
 
 // Send asks all nodes. It waits for none of them: the votes of nodes that are down come before it
 // returns, the others later. The nodes in keep deliver the call even if they are away now.
+//
+// Until the first node has its call, the round belongs to its sender. From then on nobody changes
+// the requests, and mu guards the rest.
 func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 	nodes := r.Nodes()
 	in := r.votes.In() // needs no mutex yet: no call has been made

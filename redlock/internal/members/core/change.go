@@ -11,7 +11,8 @@ import (
 // Change is a new marker and register for a master. It is made only if the master still says what
 // its report has: so a step of a protocol that is based on a report is one comparison, and whoever
 // was outrun changes nothing. What the register does not say anew (its time, where Anew is not
-// set) it says as before, so a change keeps all that it is not about.
+// set) it says as before, so a change keeps all that it is not about. It is the
+// caller's: the report is a copy, and the register was made for it.
 type Change struct {
 	Of          Report
 	Marker      record.Marker

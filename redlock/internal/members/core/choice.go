@@ -11,7 +11,8 @@ import (
 // The next version is chosen by the members of the present one, with promise and accept (Lamport,
 // "Paxos Made Simple", 2001). What a majority accepted is chosen; then all are told. The functions
 // of this file are the steps of whoever proposes: each returns the changes that it asks masters
-// for, or says what their answers mean. (S39, docs/safety.md)
+// for, or says what their answers mean. It changes no report and no roster: a register that it asks
+// for is a copy. (S39, docs/safety.md)
 
 // Ballot is an attempt to have a version chosen. Nothing is sent under it when it is over, and no
 // master accepts anything under it later than Life after it promised.

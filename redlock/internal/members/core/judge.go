@@ -8,7 +8,8 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// Server is what a server said about itself on the connection on which its marker was read.
+// Server is what a server said about itself on the connection on which its marker was read. Like
+// Knowledge and Judgement, it is a value: each caller has its own, and Judge changes none.
 type Server struct {
 	RunID    string
 	ReplID   string

@@ -36,7 +36,8 @@ func CareFor(roster *record.Roster, mine bool, reports []Report) Care {
 
 // Todo is what there is to do for a version. All of it follows from one look, and no master does
 // anything if it says something else by now: so the parts may be done in any order, at once, or
-// not at all, and by several clients.
+// not at all, and by several clients. It is its caller's, but for the reports and rosters that it
+// points to: nobody changes these.
 type Todo struct {
 	Waits   []Waiting      // masters that must wait from now on
 	Rejoins []Rejoining    // masters that may vote again, once others promise

@@ -5,6 +5,9 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
+// What is here looks at a report, and returns a new place, swap or change. Nothing that it was
+// given is changed.
+
 // nextLife returns the place of a member that begins another life: later than all that this client
 // knows of it. Two clients that know of different ones may begin the same number; the names of the
 // incarnations tell these apart (record.Marker.Life).

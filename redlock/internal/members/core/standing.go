@@ -8,7 +8,8 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/members/record"
 )
 
-// Standing is what the masters say of the cluster now.
+// Standing is what the masters say of the cluster now. It is its caller's, but for the reports and
+// rosters that it points to: nobody changes these.
 type Standing struct {
 	Roster  *record.Roster
 	Told    map[string]int64 // the number of the version that each member was told
