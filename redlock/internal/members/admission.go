@@ -39,17 +39,17 @@ const (
 	checkRest  = 4500 * time.Millisecond // before an idle connection is PINGed
 )
 
-// admission is a request for a server's marker, or for a change of it. Whoever puts it into the
+// markerRequest is a request for a server's marker, or for a change of it. Whoever puts it into the
 // outbox owns it until mu is free; then it belongs to whoever sends it, and then to the node,
 // whose reader completes it once.
-type admission struct {
+type markerRequest struct {
 	membership   *Membership // once it is sent
 	node         int
 	confirmation *confirmation // the confirmation that it is part of; nil for none
 	request      pipeline.Request
 }
 
-func (a *admission) asks() *Membership { return a.membership }
+func (a *markerRequest) asks() *Membership { return a.membership }
 
 // readLocked applies what a node's marker says. Now is the server's time, 0 if unknown. It reports
 // whether the server forgot. One that we never knew as active has no vote for a lock of ours; but
@@ -222,7 +222,7 @@ func (st *state) sendLocked(i int, change *wire.Swap, of *confirmation) {
 	if change == nil {
 		change = &wire.Swap{} // only reads
 	}
-	a := &admission{node: i, confirmation: of}
+	a := &markerRequest{node: i, confirmation: of}
 	a.request = wire.Memory(n.text, *change)
 	a.request.Deadline, a.request.Sink = st.clock.Now().Add(askTimeout), a
 	n.asking = a
@@ -230,7 +230,7 @@ func (st *state) sendLocked(i int, change *wire.Swap, of *confirmation) {
 }
 
 // Complete takes the answer. It implements pipeline.Sink.
-func (a *admission) Complete(_ int, reply any, err error) {
+func (a *markerRequest) Complete(_ int, reply any, err error) {
 	ms := a.membership
 	ms.mu.Lock()
 	n := &ms.members[a.node]

@@ -108,13 +108,13 @@ type state struct {
 	members      table      // by position, as many as nodes
 	belief       belief
 	runs         pace
-	lives        record.Lives  // only grows: a life that is over stays over
-	stirred      bool          // a marker has changed since the reconciler ran
-	undialable   []string      // endpoints of members that cannot be dialed: they are not tried again
-	confirmation *confirmation // the second read of a new cluster; nil while there is none
-	outbox       []*admission  // to be sent when mu is free
-	waiting      chan struct{} // closed at the next change; nil while not awaited
-	stopped      bool          // nothing begins any more; never unset
+	lives        record.Lives     // only grows: a life that is over stays over
+	stirred      bool             // a marker has changed since the reconciler ran
+	undialable   []string         // endpoints of members that cannot be dialed: they are not tried again
+	confirmation *confirmation    // the second read of a new cluster; nil while there is none
+	outbox       []*markerRequest // to be sent when mu is free
+	waiting      chan struct{}    // closed at the next change; nil while not awaited
+	stopped      bool             // nothing begins any more; never unset
 }
 
 // table is what is known of the nodes, by position. Its methods need mu, and only look, but for
@@ -184,7 +184,7 @@ type member struct {
 
 	// Of the requests for the marker. One is under way at a time, so an answer that is not that of
 	// asking is one to an earlier connection, and is dropped.
-	asking  *admission     // under way; nil if none is
+	asking  *markerRequest // under way; nil if none is
 	retryAt clock.Instant  // when to ask again
 	pause   clock.Backoff  // between two reads of a marker that others may change
 	reads   int            // reads of such a marker since it connected
@@ -366,7 +366,7 @@ func (ms *Membership) endLocked(forgot bool) {
 
 // send makes the calls, each of which was taken from the outbox by this goroutine alone. mu is not
 // held, because one may complete at once.
-func (ms *Membership) send(outbox []*admission) {
+func (ms *Membership) send(outbox []*markerRequest) {
 	for _, a := range outbox {
 		a.membership = ms
 		ms.do(ms.Nodes()[a.node], &a.request)
