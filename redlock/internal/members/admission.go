@@ -13,7 +13,7 @@ import (
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
-// The mutex of the Membership, mu, guards what is known of a node (member), the confirmation and
+// The mutex of the Membership, mu, guards what is known of a node (member), the second read and
 // the outbox. Complete and reconsider take it, on the goroutine that brings an answer. All else
 // here is called under it, and neither waits nor sends.
 
@@ -43,10 +43,10 @@ const (
 // outbox owns it until mu is free; then it belongs to whoever sends it, and then to the node,
 // whose reader completes it once.
 type markerRequest struct {
-	membership   *Membership // once it is sent
-	node         int
-	confirmation *confirmation // the confirmation that it is part of; nil for none
-	request      pipeline.Request
+	membership *Membership // once it is sent
+	node       int
+	secondRead *secondRead // that it is part of; nil for none
+	request    pipeline.Request
 }
 
 func (a *markerRequest) asks() *Membership { return a.membership }
@@ -217,12 +217,12 @@ func (st *state) saidLocked(i int) {
 // sendLocked puts a change of a node's marker into the outbox; a nil change only reads it. The
 // change is made only if the marker is still n.text: so it may be based on all that is known now,
 // however late it arrives. Nothing else may be asking, unless its answer is not wanted any more.
-func (st *state) sendLocked(i int, change *wire.Swap, of *confirmation) {
+func (st *state) sendLocked(i int, change *wire.Swap, of *secondRead) {
 	n := &st.members[i]
 	if change == nil {
 		change = &wire.Swap{} // only reads
 	}
-	a := &markerRequest{node: i, confirmation: of}
+	a := &markerRequest{node: i, secondRead: of}
 	a.request = wire.Memory(n.text, *change)
 	a.request.Deadline, a.request.Sink = st.clock.Now().Add(askTimeout), a
 	n.asking = a
@@ -240,7 +240,7 @@ func (a *markerRequest) Complete(_ int, reply any, err error) {
 	}
 	n.asking, n.err = nil, err
 	if err != nil {
-		ms.confirmation = nil
+		ms.secondRead = nil
 		ms.failedLocked(n, err)
 		ms.endLocked(false)
 		return
@@ -261,15 +261,15 @@ func (a *markerRequest) Complete(_ int, reply any, err error) {
 	}
 	forgot := false
 	ms.saidLocked(a.node)
-	if c := a.confirmation; c == nil {
+	if c := a.secondRead; c == nil {
 		forgot = ms.readLocked(a.node, text, now)
 	} else {
 		c.equal = c.equal && text == n.text
 		c.out--
-		// Also plans the next read, in case the confirmation is abandoned.
+		// Also plans the next read, in case the second read is abandoned.
 		forgot = ms.readLocked(a.node, text, now)
-		if c == ms.confirmation && c.out == 0 {
-			ms.endConfirmationLocked()
+		if c == ms.secondRead && c.out == 0 {
+			ms.endSecondReadLocked()
 		}
 	}
 	ms.endLocked(forgot)
@@ -281,7 +281,7 @@ var errMismatch = errors.New("a different server answers than when the connectio
 // mismatchLocked takes away a node's vote until its next connection, which the caller sees to. For
 // a moment, callers are told to wait for that (undecidedLocked), because it mostly comes at once.
 func (st *state) mismatchLocked(n *member) {
-	st.confirmation = nil
+	st.secondRead = nil
 	n.phase, n.retryAt, n.lost = phaseQuarantined, never, st.clock.Now().Add(askTimeout/2)
 }
 
@@ -342,22 +342,22 @@ func (st *state) isElsewhereLocked(i int) bool {
 	return k.Roster == nil || k.Roster.Cluster != p.Cluster || !st.clientLocked().IsAt(i, k.Roster, p.Member)
 }
 
-// confirmation is the second read of the nodes of a new cluster; the first is what each of them
+// secondRead is the second read of the nodes of a new cluster; the first is what each of them
 // said when it connected. With one read, a client with old knowledge of four nodes and fresh
 // knowledge of the fifth, which has forgotten a lock since, would make that one active. With two,
 // there was a moment between them in which all were new, so no lock rests on what any of them
 // remembers.
-type confirmation struct {
+type secondRead struct {
 	out   int  // how many have not answered
 	equal bool // all answers so far are as in the first read
 }
 
-// startConfirmationLocked starts the second read if all nodes were new in the first and nothing is
+// startSecondReadLocked starts the second read if all nodes were new in the first and nothing is
 // under way. While it lasts, no other request is made (tick), so each node's next answer is the
-// one that is compared; whatever happens to a node ends it (confirmation = nil), and another
+// one that is compared; whatever happens to a node ends it (secondRead = nil), and another
 // begins when all are new again.
-func (st *state) startConfirmationLocked() {
-	if st.mode != Auto || st.confirmation != nil || st.stopped {
+func (st *state) startSecondReadLocked() {
+	if st.mode != Auto || st.secondRead != nil || st.stopped {
 		return
 	}
 	now := st.clock.Now()
@@ -371,19 +371,19 @@ func (st *state) startConfirmationLocked() {
 			return
 		}
 	}
-	st.confirmation = &confirmation{out: len(st.members), equal: true}
+	st.secondRead = &secondRead{out: len(st.members), equal: true}
 	for i := range st.members {
 		st.members[i].retryAt = never
-		st.sendLocked(i, nil, st.confirmation)
+		st.sendLocked(i, nil, st.secondRead)
 	}
 }
 
-// endConfirmationLocked makes the nodes of a new cluster active if all answers were the same
+// endSecondReadLocked makes the nodes of a new cluster active if all answers were the same
 // again. Otherwise some nodes are active by now; the others will be in a moment, and are read
 // again.
-func (st *state) endConfirmationLocked() {
-	equal := st.confirmation.equal
-	st.confirmation = nil
+func (st *state) endSecondReadLocked() {
+	equal := st.secondRead.equal
+	st.secondRead = nil
 	for i := range st.members {
 		n := &st.members[i]
 		switch {

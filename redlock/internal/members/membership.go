@@ -103,18 +103,18 @@ type state struct {
 
 	hurried atomic.Bool // health checks are frequent, because locks are held; written under mu
 
-	mu           sync.Mutex // guards the fields below; never held while a node is called
-	cluster      string     // the only one whose members vote; empty for any, also once an operator gave it up
-	members      table      // by position, as many as nodes
-	belief       belief
-	runs         pace
-	lives        record.Lives     // only grows: a life that is over stays over
-	stirred      bool             // a marker has changed since the reconciler ran
-	undialable   []string         // endpoints of members that cannot be dialed: they are not tried again
-	confirmation *confirmation    // the second read of a new cluster; nil while there is none
-	outbox       []*markerRequest // to be sent when mu is free
-	waiting      chan struct{}    // closed at the next change; nil while not awaited
-	stopped      bool             // nothing begins any more; never unset
+	mu         sync.Mutex // guards the fields below; never held while a node is called
+	cluster    string     // the only one whose members vote; empty for any, also once an operator gave it up
+	members    table      // by position, as many as nodes
+	belief     belief
+	runs       pace
+	lives      record.Lives     // only grows: a life that is over stays over
+	stirred    bool             // a marker has changed since the reconciler ran
+	undialable []string         // endpoints of members that cannot be dialed: they are not tried again
+	secondRead *secondRead      // the second read of a new cluster; nil while there is none
+	outbox     []*markerRequest // to be sent when mu is free
+	waiting    chan struct{}    // closed at the next change; nil while not awaited
+	stopped    bool             // nothing begins any more; never unset
 }
 
 // table is what is known of the nodes, by position. Its methods need mu, and only look, but for
@@ -318,7 +318,7 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 	n.read, n.torn = false, false
 	n.retryAt, n.pause = never, clock.Backoff{Shortest: rereadMin, Longest: rereadMax}
 	ms.saidLocked(i)
-	ms.confirmation = nil // its answers may come from another server
+	ms.secondRead = nil // its answers may come from another server
 	proofless := ms.mode == Off || id.Memory == nil
 	if n.phase == phaseProofless && !proofless {
 		n.known = prooflessMemory // no marker says what it held then

@@ -263,7 +263,7 @@ func (rc *Reconciler) FormAnyway(ctx context.Context) {
 // returns a channel that is closed at the next change.
 //
 // An operator vouches for the memory of these masters, so they are trusted whatever we know of it:
-// under the incarnation that they have now (pardoned), and no later one. A confirmation is given
+// under the incarnation that they have now (pardoned), and no later one. A second read is given
 // up for that, as it would make the same of them, later.
 func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-chan struct{}) {
 	ms.mu.Lock()
@@ -272,8 +272,8 @@ func (ms *Membership) Initialize(fresh, lost bool) (undecided bool, changed <-ch
 		mine := n.phase == phaseQuarantined && n.duplicate < 0 && n.server.Is(n.marker) && n.err == nil &&
 			ms.Nodes()[i].State() != pipeline.Down && n.pardoned != n.marker.Incarnation &&
 			(fresh && n.marker.State == record.MarkerNew || lost && n.marker.State == record.MarkerLost)
-		if mine && (n.asking == nil || n.asking.confirmation != nil) {
-			ms.confirmation, n.pardoned = nil, n.marker.Incarnation
+		if mine && (n.asking == nil || n.asking.secondRead != nil) {
+			ms.secondRead, n.pardoned = nil, n.marker.Incarnation
 			m := n.marker
 			if n.server.Named() {
 				m.RunID = n.server.RunID

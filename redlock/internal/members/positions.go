@@ -113,7 +113,7 @@ func (rc *Reconciler) freePositions() {
 		rc.ms.members[i].position = position{of: of, told: true, ends: never, since: rc.ms.belief.Roster.Version, reusable: never}
 	}
 	if !ending.Empty() {
-		rc.ms.confirmation = nil // its answer is not awaited
+		rc.ms.secondRead = nil // its answer is not awaited
 	}
 	rc.ms.endLocked(false) // they are asked no more
 	for i := range ending.Nodes() {

@@ -19,10 +19,10 @@ import (
 // who the members are, then who votes.
 func (st *state) decideLocked() (next clock.Instant) {
 	now := st.clock.Now()
-	// A duplicate is none of what follows, so it comes first. The confirmation comes before the
+	// A duplicate is none of what follows, so it comes first. The second read comes before the
 	// votes, because it takes none away: it only begins while nobody has one.
 	st.members.findDuplicates()
-	st.startConfirmationLocked()
+	st.startSecondReadLocked()
 	allYoung := st.members.allYoung()
 	next = never
 	v := &View{markers: make([]string, len(st.members)), hashes: make([]uint64, len(st.members))}
@@ -270,7 +270,7 @@ func (st *state) undecidedLocked(i int, v *View) bool {
 		return st.runs.undecided() && n.nonMember != n.text && !v.Voting.Has(i)
 	case n.phase != phaseQuarantined || n.duplicate >= 0:
 		return false
-	case st.confirmation != nil || n.asking != nil && n.err == nil || n.early || n.lost > st.clock.Now():
+	case st.secondRead != nil || n.asking != nil && n.err == nil || n.early || n.lost > st.clock.Now():
 		return true
 	default: // others may be making it active
 		return st.mode == Auto && n.marker.State == record.MarkerNew && n.reads < quickReads
@@ -301,7 +301,7 @@ func (ms *Membership) tick() {
 	now, forgot := ms.clock.Now(), false
 	for i := range ms.members {
 		if n := &ms.members[i]; n.retryAt <= now {
-			if ms.confirmation != nil { // a confirmation asks, and then needs the node free of other requests
+			if ms.secondRead != nil { // a second read asks, and then needs the node free of other requests
 				n.retryAt = now.Add(n.pause.Next())
 				continue
 			}
