@@ -38,18 +38,23 @@ type process struct {
 // newProcess makes a process without a Locker.
 func (s *simulation) newProcess(id int, rng *rand.Rand, opts []redlock.Option) *process {
 	p := &process{sim: s, id: id, clock: s.Clock, route: &route{sim: s, conns: make(map[int][]*fakeredis.Conn)}, opts: append([]redlock.Option{redlock.WithMaxTTL(s.maxTTL)}, opts...)}
-	if !s.faults.restarts && rng.IntN(2) == 0 { // a counter that is lost would be too much
+	if !s.faults.restarts && !s.kind.changes && rng.IntN(2) == 0 { // a counter that is lost, or a change, would be too much
 		p.clock = &virtual.Skewed{Clock: s.Clock, By: upTo(rng, time.Second) - 500*time.Millisecond}
 	}
-	p.list = rng.Perm(len(s.Servers))
+	if p.list = rng.Perm(len(s.Servers)); s.kind.changes {
+		var opts []redlock.Option
+		p.list, opts = s.drawList(rng)
+		p.opts = append(p.opts, opts...)
+	}
 	return p
 }
 
 // start gives the process a Locker. Each process lists the endpoints in its own order.
 func (p *process) start() {
+	rng := rand.New(rand.NewPCG(p.sim.seed, uint64(1000+p.id)))
 	var endpoints []string
 	for _, i := range p.list {
-		endpoints = append(endpoints, fmt.Sprintf("node%d:6379", i))
+		endpoints = append(endpoints, p.sim.spelled(rng, i))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,13 +113,15 @@ type route struct {
 	mu    sync.Mutex // guards the fields below
 	cut   uint64     // a bit for each unreachable node
 	conns map[int][]*fakeredis.Conn
+	held  bool        // nothing that the process writes is sent
+	all   []*heldConn // where that happens
 }
 
 var errCut = errors.New("no route to the node")
 
 func (r *route) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var i int
-	if _, err := fmt.Sscanf(address, "node%d:6379", &i); err != nil || r.isCut(i) {
+	i := r.sim.nodeAt(address)
+	if i < 0 || r.isCut(i) {
 		return nil, errCut
 	}
 	conn, err := r.sim.server(i).Dial(ctx)
@@ -124,7 +131,12 @@ func (r *route) dial(ctx context.Context, network, address string) (net.Conn, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conns[i] = append(r.conns[i], conn.(*fakeredis.Conn))
-	return conn, nil
+	if !r.sim.kind.changes {
+		return conn, nil
+	}
+	held := &heldConn{Conn: conn, route: r}
+	r.all = append(r.all, held)
+	return held, nil
 }
 
 func (r *route) isCut(i int) bool {
@@ -148,10 +160,10 @@ func (r *route) set(cut uint64) {
 	}
 }
 
-// minority returns the bits of fewer than half of the nodes: half of the time as many as possible,
-// and a quarter of the time none.
+// minority returns the bits of fewer than half of the nodes, of as few as are members at any time:
+// half of the time as many as possible, and a quarter of the time none.
 func (s *simulation) minority(rng *rand.Rand) (nodes uint64) {
-	most := (len(s.Servers) - 1) / 2
+	most := (s.fewest() - 1) / 2
 	count := []int{0, rng.IntN(most + 1), most, most}[rng.IntN(4)]
 	for _, i := range rng.Perm(len(s.Servers))[:count] {
 		nodes |= 1 << i
@@ -251,7 +263,7 @@ func (c *client) judgeEnd(ctx context.Context, l *redlock.Locker, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 	case errors.Is(err, redlock.ErrClosed) && l != c.process.current():
-	case c.sim().kind.numbers && errors.Is(err, redlock.ErrInvalid): // above MaxTTL
+	case (c.sim().kind.numbers || c.sim().kind.changes) && errors.Is(err, redlock.ErrInvalid): // above MaxTTL
 	default:
 		c.sim().judge.fail("%s: a call ended with %v", c.who, err)
 	}

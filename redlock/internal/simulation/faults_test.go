@@ -136,6 +136,10 @@ var ills = []ill{
 		name: "out of reach", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.set(0) }),
 		begin: ofRoute(func(s *simulation, r *route) { r.set(s.minority(s.rng)) }),
 	},
+	{
+		name: "stands still", ofProcess: true, end: ofRoute(func(_ *simulation, r *route) { r.hold(false) }),
+		begin: ofRoute(func(_ *simulation, r *route) { r.hold(true) }),
+	},
 }
 
 func kills(s *simulation, f *fault) {
@@ -163,7 +167,7 @@ func (s *simulation) maySpare(i int) bool {
 			young++
 		}
 	}
-	return young < (len(s.Servers)+1)/2
+	return young < (s.fewest()+1)/2
 }
 
 // ofRoute does something to the network of the process that a fault concerns.

@@ -249,6 +249,7 @@ func (j *judge) released(t *history.Hold, err error) {
 // watchKeys has the judge look at what becomes of the keys of a node.
 func (s *simulation) watchKeys(i int, server *fakeredis.Node) {
 	server.OnChange(func(change fakeredis.Change) {
+		s.followsVersions(i, change)
 		if s.kind.forgetful != nil {
 			s.judge.touches(i, change)
 		}

@@ -36,6 +36,7 @@ type using struct {
 	renewed  bool          // all locks are renewed
 	still    bool          // no faults other than those of the kind itself
 	numbers  bool          // clients use different numbers of permits for a semaphore
+	changes  bool          // members of the cluster are added and removed
 	patience time.Duration // of clients, for ever if below 0; 0: any
 
 	*forgetful // nil: masters lose their memory in no other way than by faults
@@ -191,7 +192,7 @@ func playKinds(t *testing.T, kinds []using) {
 			if !virtual.Thorough() {
 				count[0] = (count[0] + 1) / 2
 			}
-			for _, seed := range seeds(t, count[0], count[1]) {
+			for _, seed := range seeds(t, count[0], count[1], kind.changes) {
 				simulate(t, seed, func(s *simulation) { s.plays(&kind) })
 			}
 		})

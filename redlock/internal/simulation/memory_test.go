@@ -49,6 +49,9 @@ var forgettings = []using{
 	forgetting("proxy", forgetful{modes: bothModes}, "is switched"),
 	forgetting("mixed", forgetful{durable: 0.5}, everyWay...),
 	forgetting("mixed-strict", forgetful{modes: strictOnly, durable: 0.5}, append(everyWay[:len(everyWay):len(everyWay)], "all restart empty")...),
+	forgetting("members", forgetful{modes: bothModes}, "restarts empty", "restarts from a snapshot").withChanges(5 * time.Second),
+	forgetting("members-durable", forgetful{modes: bothModes, durable: 1}, "killed", "restarts empty").withChanges(5 * time.Second),
+	forgetting("members-mixed", forgetful{durable: 0.5, others: faults{losses: true, outages: true, closings: true}}, everyWay...).withChanges(5 * time.Second),
 	forgetting("mixed-faults", forgetful{durable: 0.5, others: faults{losses: true, outages: true, refusals: true, closings: true}}, everyWay...),
 }
 
@@ -153,6 +156,8 @@ func (s *simulation) mayForget(i int) bool {
 	switch {
 	case s.kind.forgetful == nil:
 		return s.maySpare(i)
+	case s.kind.changes:
+		return s.memberMayForget(i)
 	case s.kind.forgetful.modes != nil && s.mode == redlock.QuarantineStrict:
 		return true
 	}

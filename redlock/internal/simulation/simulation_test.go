@@ -56,6 +56,7 @@ type simulation struct {
 	keeping []bool          // claims to be durable, and never restarts from an old copy
 	open    []*fault        // those that have begun
 	faulty  int             // the node that has wrong clocks and counters
+	members int             // how many of the nodes are members at the beginning
 
 	// Where masters forget.
 	mode  redlock.Quarantine // of all Lockers, unless they are mixed
@@ -64,7 +65,8 @@ type simulation struct {
 }
 
 // seeds returns the seeds to run: the one of the environment, or as many new ones as the size says.
-func seeds(t *testing.T, small, full int) (all []uint64) {
+// Those that are settled are the same in every ordinary run.
+func seeds(t *testing.T, small, full int, settled bool) (all []uint64) {
 	t.Helper()
 	if seed, asked := history.Seed(t); asked {
 		return []uint64{seed}
@@ -72,8 +74,12 @@ func seeds(t *testing.T, small, full int) (all []uint64) {
 	if virtual.Raced {
 		t.Skip("takes too long under the race detector, which gets the histories of the driver")
 	}
-	for range virtual.SizeOf(small, full) {
-		all = append(all, rand.Uint64())
+	for i := range virtual.SizeOf(small, full) {
+		seed := rand.Uint64()
+		if settled && !virtual.Soaks() {
+			seed = uint64(i + 1)
+		}
+		all = append(all, seed)
 	}
 	return all
 }
@@ -109,8 +115,13 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// nodes starts so many fake nodes. They have been up for long, unless the cluster is young.
-func (s *simulation) nodes(n int) {
+// nodes starts fake nodes: so many members, and spare ones if the members change. They have been up
+// for long, unless the cluster is young.
+func (s *simulation) nodes(members int) {
+	n := members
+	if s.kind.changes {
+		n += spares + foreigners
+	}
 	s.whole, s.dead, s.born = make([]atomic.Int64, n), make([]bool, n), make([]clock.Instant, n)
 	s.keeping, s.faulty = make([]bool, n), s.rng.IntN(n)
 	how := s.kind.forgetful
@@ -128,8 +139,8 @@ func (s *simulation) nodes(n int) {
 			virtual.SetDurable(s.Servers[i])
 		}
 	}
-	if how == nil {
-		s.Limit(max(s.maxTTL, s.kind.ttl))
+	if how == nil || s.kind.changes {
+		s.found(members)
 	}
 	if how != nil {
 		s.spare, s.apart = s.newNode(), wrongBy
@@ -204,6 +215,9 @@ func (s *simulation) run(work func(c *client), beside ...func()) {
 	}
 	for _, p := range s.processes {
 		_ = p.current().Close()
+	}
+	if s.kind.changes {
+		s.goesOnWithChanges()
 	}
 	tenures, wrong := s.judge.sentence()
 	if len(wrong) > 0 {
