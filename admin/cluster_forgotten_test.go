@@ -132,39 +132,6 @@ func TestMastersRejoinAtAVersionThatOnlyOneRemembers(t *testing.T) {
 	})
 }
 
-// A spare master was a replica of a member, which forgets then: both waited for that member's sake,
-// and each time that one of them voted again the other one's life was over.
-func TestACopyOfAMemberIsNotThatMember(t *testing.T) {
-	for _, how := range []struct {
-		name  string
-		later bool // the copy was let wait last; where nobody lists the member, it takes its place
-		away  bool // the member is, when its copy has waited
-	}{{"node0", false, false}, {"node0", true, false}, {"node0", false, true}, {"other", false, false}, {"other", true, false}} {
-		runCluster(t, fmt.Sprint(how), 3, 1, func(t *testing.T, c *cluster) {
-			c.Grown()
-			l := c.byAnotherName([]string{how.name + ":6379", "node1:6379", "node2:6379", "node3:6379"})
-			c.Servers[3].ReplicateFrom(c.Servers[0])
-			time.Sleep(time.Second)
-			c.Servers[3].Promote()
-			time.Sleep(time.Second)
-			c.Each(virtual.Empty, 0)
-			time.Sleep(time.Second)
-			if marker, _, _ := c.Servers[3].Get(pipeline.MemoryKey); how.later {
-				c.Do(3, "SET", pipeline.MemoryKey, marker+" life=2")
-			}
-			if how.away {
-				c.Servers[0].Kill()
-				time.Sleep(5 * virtual.MaxTTL)
-				assert.Equal(t, 2, c.told(1), "nobody takes its place")
-				c.Servers[0].Restart(true)
-			}
-			time.Sleep(5 * virtual.MaxTTL)
-			c.heals(l)
-			assert.Equal(t, 3, c.told(1), how)
-		})
-	}
-}
-
 // It restarted with that data and is durable, so it looks like the member after a restart. B does
 // not list the member itself.
 func TestACopyOfADurableMemberDoesNotVoteForIt(t *testing.T) {

@@ -63,23 +63,6 @@ func TestMastersThatForgotComeBackAsTheMembersThatTheyWere(t *testing.T) {
 	}
 }
 
-// Who finds a master that forgot may not know the cluster, nor how long its locks last.
-func TestAMasterThatForgotWaitsForAsLongAsItsClustersLocksLast(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
-		c.Each(virtual.Empty, 2)
-		short, err := redlock.New([]string{virtual.Endpoint(2), "nowhere:1"}, redlock.WithClock(c.Clock), redlock.WithPool(pool.WithDialer(c.Dialer())),
-			redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))
-		require.NoError(t, err)
-		time.Sleep(5 * time.Second)
-		require.NoError(t, short.Close())
-		l := c.Locker()
-		time.Sleep(50 * time.Second)
-		require.ErrorIs(t, l.Stats().Nodes[2].Barred, pool.ErrQuarantined)
-		time.Sleep(15 * time.Second)
-		assert.NoError(t, l.Stats().Nodes[2].Barred)
-	})
-}
-
 // backup returns a function that imports what a server says of itself now: its marker, and its
 // register if it is whole. The server does not notice, and keeps its connections.
 func (c *cluster) backup(i int, whole bool) (restore func()) {

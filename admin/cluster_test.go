@@ -196,15 +196,6 @@ func TestTwoClustersInOneListGrantNothing(t *testing.T) {
 	})
 }
 
-func TestWithClusterNewMastersAreNoNewOne(t *testing.T) {
-	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.Among([]int{0, 1, 2}, redlock.WithCluster("C"))
-		time.Sleep(time.Minute)
-		c.NoQuorum(l, redlock.ErrNotMember)
-		c.Unlock(c.Lock(c.Among([]int{0, 1, 2}), "a"))
-	})
-}
-
 func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		l := c.Among([]int{0, 1, 2}, redlock.WithMaxTTL(time.Hour))
@@ -230,38 +221,6 @@ func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 		refusal := admin.Of(c.Among([]int{0, 1, 2})).Cluster().SetMaxTTL(ctx, 25*time.Hour)
 		require.ErrorIs(t, refusal, redlock.ErrInvalid)
 	})
-}
-
-// Clients that come first have different lists. None of the masters is in two clusters that count.
-func TestClientsThatFormClustersAtOnceShareNoMaster(t *testing.T) {
-	for name, lists := range map[string][][]int{
-		"one in both":   {{0, 1, 2}, {2, 3, 4}},
-		"shorter":       {{0, 1, 2}, {1}},
-		"another order": {{0, 1, 2}, {2, 0, 1}},
-		"three":         {{0, 1, 2}, {2, 3}, {3, 4, 0}},
-	} {
-		for seed := range uint64(25) { // 5 of them miss majority-joins-a-new-cluster in 1 of 8 runs
-			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
-				inYoungBubble(t, 5, func(t *testing.T, c *cluster) {
-					for i, server := range c.Servers {
-						server.DelayBetween(0, 20*time.Millisecond, seed+uint64(i))
-					}
-					for _, list := range lists {
-						c.Among(list)
-					}
-					time.Sleep(2 * virtual.MaxTTL)
-					rosters := c.countingRosters()
-					assert.NotEmpty(t, rosters)
-					for name, roster := range rosters {
-						for other, another := range rosters {
-							shared := slices.ContainsFunc(roster, func(e string) bool { return slices.Contains(another, e) })
-							assert.False(t, name != other && shared, "%v and %v", roster, another)
-						}
-					}
-				})
-			})
-		}
-	}
 }
 
 // Whoever comes while another client forms the cluster waits for it, and is not refused.

@@ -287,29 +287,6 @@ func TestAFormReleasesWhatWasShownWhenItWasFilledIn(t *testing.T) {
 	require.NoError(t, third.Verify(t.Context()))
 }
 
-func TestNobodyReleasesAnythingWithoutALogin(t *testing.T) {
-	w := open(t, 3, dashboard.WithLogin(login), dashboard.WithForce())
-	lock := w.lock("x")
-	for _, password := range []string{"", "guessed password"} {
-		response, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"force?name=x", strings.NewReader("confirm=x&reason=y"))
-		require.NoError(t, err)
-		response.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		response.SetBasicAuth("ann", password)
-		answer, err := http.DefaultClient.Do(response)
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
-		require.NoError(t, answer.Body.Close())
-	}
-	require.NoError(t, lock.Verify(t.Context()))
-	reads := open(t, 3)
-	reads.lock("x")
-	p := reads.tab("lock?name=x", 1000, 600)
-	p.shows("is held by")
-	assert.Zero(t, eval[int](p, "document.querySelectorAll('form').length"))
-	assert.Equal(t, http.StatusNotFound, eval[int](p, "fetch('force?name=x', {method: 'POST', body: 'confirm=x&reason=y'}).then(r => r.status)"))
-	p.without("404 (Not Found)")
-}
-
 func TestTheKeyboardAloneIsEnough(t *testing.T) {
 	w := open(t, 3)
 	w.lock("x")
