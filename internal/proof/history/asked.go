@@ -3,21 +3,17 @@ package history
 import (
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // What the environment asks for.
 const (
-	seedVariable   = "REDQUORUM_SEED"
-	countVariable  = "REDQUORUM_HISTORIES"
-	folderVariable = "REDQUORUM_HISTORY"
+	seedVariable  = "REDQUORUM_SEED"
+	countVariable = "REDQUORUM_HISTORIES"
 )
 
 // Seed returns the seed that REDQUORUM_SEED asks for, and whether it asks for one: otherwise a new
@@ -49,17 +45,4 @@ func value[T any](t testing.TB, variable string, usual T, parse func(text string
 	asked, err := parse(text)
 	require.NoError(t, err, variable)
 	return asked
-}
-
-// Save writes a history as EDN into the folder that REDQUORUM_HISTORY names, if it names one.
-func Save(t testing.TB, name string, events []Event) {
-	t.Helper()
-	folder := os.Getenv(folderVariable)
-	if folder == "" {
-		return
-	}
-	file, err := os.Create(filepath.Join(folder, strings.NewReplacer("/", "-", "=", "-", "#", "-").Replace(name)+".edn"))
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, file.Close()) }()
-	require.NoError(t, WriteEDN(file, events))
 }

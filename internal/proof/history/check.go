@@ -103,7 +103,7 @@ func paired(events []Event, m Model) (history []porcupine.Event) {
 			// assume that it took place.
 			continue
 		}
-		next := porcupine.Event{ClientId: e.Process, Id: e.call, Value: e}
+		next := porcupine.Event{Id: e.call, Value: e}
 		if e.Type != Invoke {
 			next.Kind = porcupine.ReturnEvent
 		}
@@ -116,7 +116,7 @@ func paired(events []Event, m Model) (history []porcupine.Event) {
 			history = append(history, next)
 		case e.Type == Invoke:
 			history = append(history, next)
-			unknown = append(unknown, porcupine.Event{ClientId: e.Process, Id: e.call, Kind: porcupine.ReturnEvent, Value: outcome})
+			unknown = append(unknown, porcupine.Event{Id: e.call, Kind: porcupine.ReturnEvent, Value: outcome})
 		}
 	}
 	return append(history, unknown...)
@@ -127,8 +127,8 @@ func atOnce(e, outcome *Event) []porcupine.Event {
 	call := *e
 	call.Type = Invoke
 	return []porcupine.Event{
-		{ClientId: e.Process, Id: e.call, Value: &call},
-		{ClientId: e.Process, Id: e.call, Value: outcome, Kind: porcupine.ReturnEvent},
+		{Id: e.call, Value: &call},
+		{Id: e.call, Value: outcome, Kind: porcupine.ReturnEvent},
 	}
 }
 

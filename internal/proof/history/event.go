@@ -3,12 +3,11 @@
 // was held ([Hold]) is judged here ([Judge]), told ([Timeline]) and made smaller while it still
 // fails ([Without]).
 //
-// Checkers of others judge the same: porcupine, a Go library ([Check]), and Jepsen's Knossos and
-// Elle ([WriteEDN]). For them a history is a list of calls and returns, each with its time. A hold
-// is two operations: the acquisition, from the start of the call until it returned the lock, and
-// the release, which is called when the holder stops using the lock. A lock that expired or was
-// lost is released at the end of its validity. A release that nobody confirmed has an unknown
-// outcome: it may take effect at any time from its call on.
+// A checker of others judges the same: porcupine ([Check]). For it a history is a list of calls and
+// returns, each with its time. A hold is two operations: the acquisition, from the start of the call
+// until it returned the lock, and the release, which is called when the holder stops using the
+// lock. A lock that expired or was lost is released at the end of its validity. A release that
+// nobody confirmed has an unknown outcome: it may take effect at any time from its call on.
 package history
 
 import (
@@ -22,7 +21,7 @@ import (
 // Type is what a line of a history says about an operation.
 type Type string
 
-// The types of Jepsen. Every operation has an Invoke and at most one of the others.
+// Every operation has an Invoke and at most one of the others.
 const (
 	Invoke Type = "invoke" // it was called
 	OK     Type = "ok"     // it happened
@@ -33,7 +32,7 @@ const (
 // Function is what an operation does.
 type Function string
 
-// The functions. The names of those of a mutex and of a queue are those of Knossos.
+// The functions.
 const (
 	Acquire       Function = "acquire" // a mutex, a permit, or a shared lock to write
 	Release       Function = "release"
@@ -55,13 +54,12 @@ type Operation struct {
 type Event struct {
 	Operation
 
-	Time    clock.Instant
-	Process int // does one operation at a time, and none after one whose outcome is unknown
-	Type    Type
-	Token   int64 // of a lock that was acquired with fencing; otherwise 0
-	call    int   // the number of the operation
-	hold    int   // of an acquisition and its release: the number of the acquisition
-	order   order // among the events of one instant
+	Time  clock.Instant
+	Type  Type
+	Token int64 // of a lock that was acquired with fencing; otherwise 0
+	call  int   // the number of the operation
+	hold  int   // of an acquisition and its release: the number of the acquisition
+	order order // among the events of one instant
 
 	// Of the return of an acquisition with a token, while it is checked: how many others must take
 	// effect before it.
@@ -89,10 +87,9 @@ func (a order) compare(b order) int {
 
 // Recorder records the operations of many goroutines. Its zero value is empty.
 type Recorder struct {
-	mu        sync.Mutex // guards the fields below
-	events    []Event
-	calls     int
-	processes int
+	mu     sync.Mutex // guards the fields below
+	events []Event
+	calls  int
 }
 
 // Call is an operation that was recorded. Its methods may be called in the order in which they are
@@ -100,19 +97,16 @@ type Recorder struct {
 type Call struct {
 	recorder *Recorder
 	op       Operation
-	process  int
 	number   int
 	hold     int   // as in Event
 	returned Event // its zero value if it has not returned
 }
 
-// Invoke records an operation of a new process.
+// Invoke records an operation.
 func (r *Recorder) Invoke(at clock.Instant, op Operation) *Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	process := r.processes
-	r.processes++
-	return r.invokeLocked(at, &Call{op: op, process: process, hold: r.calls}, order{class: begins, sequence: len(r.events)})
+	return r.invokeLocked(at, &Call{op: op, hold: r.calls}, order{class: begins, sequence: len(r.events)})
 }
 
 func (r *Recorder) invokeLocked(at clock.Instant, c *Call, o order) *Call {
@@ -123,7 +117,7 @@ func (r *Recorder) invokeLocked(at clock.Instant, c *Call, o order) *Call {
 }
 
 func (c *Call) event(at clock.Instant, t Type, o order) Event {
-	return Event{Operation: c.op, Time: at, Process: c.process, Type: t, call: c.number, hold: c.hold, order: o}
+	return Event{Operation: c.op, Time: at, Type: t, call: c.number, hold: c.hold, order: o}
 }
 
 // Return records the end of an operation: OK, Fail or Info. Token is that of a lock with fencing,
@@ -147,16 +141,12 @@ func (c *Call) Release(at clock.Instant) *Call {
 	r := c.recorder
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	release, o := &Call{op: c.op, process: c.process, hold: c.hold}, order{class: ends, sequence: len(r.events)}
+	release, o := &Call{op: c.op, hold: c.hold}, order{class: ends, sequence: len(r.events)}
 	release.op.Function = Release
 	if c.op.Function == AcquireShared {
 		release.op.Function = ReleaseShared
 	}
-	switch {
-	case at < c.returned.Time:
-		release.process = r.processes
-		r.processes++
-	case at == c.returned.Time: // it was held for no time
+	if at == c.returned.Time { // it was held for no time
 		o = c.returned.order
 		o.own = 1
 	}

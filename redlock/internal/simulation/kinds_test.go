@@ -294,8 +294,8 @@ func (u *using) options(s *simulation, rng *rand.Rand) []redlock.Option {
 }
 
 // clocks makes the clocks of the nodes a little too fast or slow where nodes forget, by less than
-// the 1 % that are allowed, and those of a minority wrong. Tokens stand on clocks that are near each
-// other if counters are lost.
+// the 1 % that are allowed, and those of a minority wrong. Tokens stand on clocks that are near
+// each other if counters are lost.
 func (s *simulation) clocks() {
 	if s.kind.forgetful == nil {
 		return

@@ -99,7 +99,6 @@ func simulate(t *testing.T, seed uint64, test func(s *simulation)) {
 		})
 		for _, c := range s.judge.cases {
 			assert.Empty(t, c.Disagreement())
-			history.Save(t, t.Name()+"-"+c.Name, history.Events(c.Name, c.Holds))
 		}
 	})
 }

@@ -5,7 +5,7 @@
 //	REDQUORUM_CHAOS=3m go test -count=1 -timeout 10m -v -run TestChaos ./internal/proof/servers/chaos
 //
 // Without the variable it runs for three seconds. REDQUORUM_SEED repeats how the faults are
-// shuffled, but not their timing. REDQUORUM_HISTORY names a directory for the histories, as EDN.
+// shuffled, but not their timing.
 //
 // Each client writes what it has, and until when it believes so: until it begins to release, is
 // told of the loss, or its validity ends, whichever is first. Nobody else may have it meanwhile.

@@ -82,13 +82,9 @@ func (a *arena) verdict(t *testing.T, length time.Duration, last *process) {
 	cases := history.Judge(all.holds, false)
 	for _, c := range cases {
 		assert.Empty(t, c.Disagreement())
-		if !strings.HasPrefix(c.Name, handled+"/") {
-			history.Save(t, "chaos-"+c.Name, history.Events(c.Name, c.Holds))
-		}
 	}
 	queued := all.tasks.history.History()
 	assert.Equal(t, history.Legal, history.Check(queued, history.Queue), "what porcupine finds about the tasks")
-	history.Save(t, "chaos-queue", queued)
 	found := append(history.All(cases), all.tasks.judge(ends)...)
 	for _, v := range found[:min(len(found), mostShown)] {
 		t.Error(a.timeline(v, all.holds))
