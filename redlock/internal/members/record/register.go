@@ -18,6 +18,9 @@ import (
 //	lives=ID:N.I,...   the latest life of others that it was shown
 //
 // A vote counts by this marker (Roster.Counts), so a vote that proves memory proves membership.
+//
+// A Place is a value, and so is a Register: each caller has its own, and the rosters that one
+// points to never change.
 type Place struct {
 	Cluster string  // empty if the server belongs to none, and was not asked to
 	Member  string  // its ID there, for good; empty if whoever wrote it did not know that
