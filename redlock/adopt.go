@@ -87,7 +87,6 @@ func (l *Locker) Adopt(ctx context.Context, name, value string, opts ...LockOpti
 // forgetAdoption removes the notes of a swap that stands, in the background. A note that it misses
 // expires when the key would have.
 func (l *Locker) forgetAdoption(lock *Lock) {
-	l.life.enterAnyway()
 	r := l.rounds.New(&round.Spec{
 		Request: wire.Forget(lock.keys()[0], lock.value), Meaning: wire.None, Rule: quorum.DecideHeld, Background: true,
 	})
@@ -101,7 +100,6 @@ func (l *Locker) forgetAdoption(lock *Lock) {
 // refusing.
 func (lock *Lock) restore(mayHold quorum.NodeSet) {
 	l := lock.locker
-	l.life.enterAnyway()
 	request := wire.Restore(lock.keys()[0], lock.value, l.config.grace(lock.timeout))
 	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: true})
 	r.Send(l.clock.Now().Add(lock.timeout), mayHold)

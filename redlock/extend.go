@@ -272,7 +272,6 @@ func (lock *Lock) preferLocked(taken quorum.NodeSet) {
 	r := l.rounds.New(&round.Spec{
 		Request: lock.kind.prefer(lock, &prefer), Meaning: wire.None, Rule: quorum.DecideAnswered, Only: taken, Background: true,
 	})
-	l.life.enterAnyway()
 	r.Send(now.Add(lock.timeout), 0)
 }
 

@@ -117,7 +117,6 @@ func (lock *Lock) mend(fences []int64, granted quorum.NodeSet) {
 		if !granted.Has(i) || fence-lock.fence <= quorum.MendBeyond {
 			continue
 		}
-		l.life.enterAnyway()
 		request := wire.Mend(lock.keys(), lock.value, fence, to, l.config.fenceLife())
 		// Read as a refusal: the answer says nothing about waiters there.
 		r := l.rounds.New(&round.Spec{

@@ -200,7 +200,6 @@ func (h *history) countLocked() {
 
 // sendNote sends an entry, and waits for no node.
 func (l *Locker) sendNote(e *journal.Entry, now clock.Instant) *round.Round {
-	l.life.enterAnyway()
 	r := l.rounds.New(&round.Spec{Request: wire.LogOf(e, l.config.keyPrefix), Meaning: wire.Yes, Rule: quorum.DecideHeld, Background: true})
 	r.Send(now.Add(min(l.config.timeout(l.config.lock.ttl), historyPause)), 0)
 	return r

@@ -103,7 +103,6 @@ func (l *Locker) releaseValue(ctx context.Context, name, value string, at []int)
 	for _, i := range at {
 		kept.Add(i)
 	}
-	l.life.enterAnyway()
 	r.Send(l.clock.Now().Add(timeout), kept)
 	r.Await()
 	switch r.Verdict() {

@@ -154,7 +154,8 @@ func (l *life) few() bool { return l.running.Load() <= 3 }
 
 func (l *life) isClosed() bool { return l.running.Load() >= lifeOver }
 
-// enterAnyway counts work that must be done even while the Locker is closing: releases.
+// enterAnyway counts a round in the background, which is sent even while the Locker is closing: a
+// release must be.
 func (l *life) enterAnyway() { l.running.Add(1) }
 
 func (l *life) leave() {

@@ -140,7 +140,7 @@ func (lock *Lock) giveBack(granted quorum.NodeSet) {
 	if !may {
 		how.Only = all.Minus(granted)
 	}
-	lock.undoLocked(lock.newRelease(how), all.Minus(granted), lock.locker.clock.Now().Add(lock.timeout))
+	lock.newRelease(how).Send(lock.locker.clock.Now().Add(lock.timeout), all.Minus(granted))
 }
 
 // endPart ends a part without giving it back. From here on nobody extends it.

@@ -68,7 +68,6 @@ func (l *Locker) logLoss(lock *Lock, reason error) {
 	if skipped > 0 {
 		e.Why += fmt.Sprintf(" (and before it, %d others of this process)", skipped)
 	}
-	l.life.enterAnyway()
 	r := l.newLogRound(e, true)
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
 }

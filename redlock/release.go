@@ -80,7 +80,6 @@ func (lock *Lock) startRelease(why error, alone bool) *round.Round {
 	if lock.state == held {
 		lock.endLocked(released, releasedFor(why))
 	}
-	l.life.enterAnyway()
 	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideRelease, Expected: lock.mayHold, Alone: alone})
 	lock.release = r
 	r.Send(now.Add(lock.timeout), lock.mayHoldLocked())
@@ -95,7 +94,6 @@ func (lock *Lock) startRelease(why error, alone bool) *round.Round {
 func (lock *Lock) askReleasedLocked() *round.Round {
 	l := lock.locker
 	r := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideAnswered})
-	l.life.enterAnyway()
 	r.Send(l.clock.Now().Add(lock.timeout), 0)
 	return r
 }

@@ -37,12 +37,6 @@ func (lock *Lock) newLastReleaseLocked(how round.Spec) *round.Round {
 func (lock *Lock) undo(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.undoLocked(u, mayHold, deadline)
-}
-
-func (lock *Lock) undoLocked(u *round.Round, mayHold quorum.NodeSet, deadline clock.Instant) {
-	l := lock.locker
-	l.life.enterAnyway()
 	u.Send(deadline, mayHold)
 }
 
@@ -61,7 +55,7 @@ func (lock *Lock) undoAtLocked() clock.Instant {
 
 func (lock *Lock) undoNowLocked() *round.Round {
 	u := lock.newLastReleaseLocked(round.Spec{Rule: quorum.DecideHeld})
-	lock.undoLocked(u, lock.mayHoldLocked(), lock.locker.clock.Now().Add(lock.timeout))
+	u.Send(lock.locker.clock.Now().Add(lock.timeout), lock.mayHoldLocked())
 	return u
 }
 
@@ -82,7 +76,7 @@ func (lock *Lock) dropStrays(nodes quorum.NodeSet) {
 	u := l.rounds.New(&round.Spec{
 		Request: request, Meaning: wire.Released, Rule: quorum.DecideHeld, Only: nodes, Background: true,
 	})
-	lock.undoLocked(u, nodes, l.clock.Now().Add(lock.timeout))
+	u.Send(l.clock.Now().Add(lock.timeout), nodes)
 }
 
 // countRelease records whether a lock was handed over. A caller that sees the end of the release,

@@ -204,7 +204,6 @@ func (a *attempt) Announce(of int, others quorum.NodeSet) {
 	if others.Empty() {
 		return
 	}
-	l.life.enterAnyway()
 	// Read as a refusal: the answer says nothing about waiters there.
 	r := l.rounds.New(&round.Spec{
 		Request: wire.Intend(lock.keys()[of], lock.value, wait.IntentLife), Meaning: wire.None, Rule: quorum.DecideHeld,

@@ -82,6 +82,9 @@ type rare struct {
 type Rounds struct {
 	Members *members.Membership // whose votes count
 
+	// Began is called when a round in the background is sent. Its last vote tells when it is over.
+	Began func()
+
 	// Counting is called for each vote of a round in the background, before the vote, or the
 	// verdict that it causes, becomes visible. The round's mutex is held, so only Request may be
 	// called.
@@ -118,7 +121,7 @@ type Spec struct {
 	Before quorum.NodeSet // nodes that may have our value since an earlier round
 
 	Alone      bool           // who sends it waits for it at once
-	Background bool           // nobody may wait for its end: tell [Rounds.Counting] and [Rounds.Voted]
+	Background bool           // nobody may wait for its end: tell [Rounds.Began], Counting and Voted
 	Expected   quorum.NodeSet // of a release: the nodes that have or may have the lock
 	Until      clock.Instant  // of a release: until when the keys stay taken, for [wire.Retain]
 	Confirms   *Round         // of a release: the round whose refusals it confirms
@@ -175,6 +178,9 @@ func (r *Round) Nodes() []*pipeline.Node { return r.rounds.Members.Nodes()[:r.no
 // Until the first node has its call, the round belongs to its sender. From then on nobody changes
 // the requests, and mu guards the rest.
 func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
+	if r.background {
+		r.rounds.Began()
+	}
 	nodes := r.Nodes()
 	in := r.votes.In() // needs no mutex yet: no call has been made
 	r.mayHold = quorum.All(len(nodes)).Minus(r.votes.Refused.Or(r.votes.Failed))
