@@ -154,9 +154,9 @@ func (l *life) few() bool { return l.running.Load() <= 3 }
 
 func (l *life) isClosed() bool { return l.running.Load() >= lifeOver }
 
-// enterAnyway counts a round in the background, which is sent even while the Locker is closing: a
+// enterRound counts a round in the background, which is sent even while the Locker is closing: a
 // release must be.
-func (l *life) enterAnyway() { l.running.Add(1) }
+func (l *life) enterRound() { l.running.Add(1) }
 
 func (l *life) leave() {
 	if l.running.Add(-1) == lifeOver {

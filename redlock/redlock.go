@@ -134,7 +134,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 		VotesChanged: l.votesChanged, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
 		HoldsLocks: func() bool { return l.expiry.Len() > 0 },
 	})
-	l.rounds = round.Rounds{Members: l.members, Began: l.life.enterAnyway, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
+	l.rounds = round.Rounds{Members: l.members, Began: l.life.enterRound, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
 	l.events = newEvents(cfg.hooks, cfg.logger)
 	l.waiters = wait.NewWaiters(cfg.clock, l.members, &l.rounds, wire.WakeChannel, l.life.closing)
 	l.expiry.Init(clock.WithAlarms(cfg.clock), (*Lock).expiryEntry, 0, func(locks []*Lock, now clock.Instant) {
