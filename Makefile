@@ -139,7 +139,7 @@ release: ## publish the tag that is checked out (the workflow does)
 	$(GORELEASER) release --clean
 
 bench: ## run the benchmarks, each for BENCHTIME
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./bench
+	go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./bench
 
 # `go test` says what a benchmark ran on, and prints a line for each sample: the format of benchstat.
 MEASURE = go test -run '^$$' -timeout 60m . -full -bench

@@ -5,6 +5,7 @@
 //
 //	locks/s       operations of all goroutines together, per second of wall time
 //	cpu-µs/lock   CPU time of this process per operation, user and system
+//	allocs/lock   objects that an operation allocates, and bytes (B/lock)
 //	p50-µs p99-µs duration of an operation; only for one goroutine, because with many it would
 //	              measure their queue
 //

@@ -116,24 +116,15 @@ func (w *working) take() (first, count int) {
 	return first, max(min(end, w.Operations)-first, 0)
 }
 
-// CPUEach returns the CPU time of an operation, in microseconds.
-func (s *Sample) CPUEach() float64 { return Micros(s.CPU) / float64(s.Done) }
-
-// AllocsEach returns the objects that an operation allocates.
-func (s *Sample) AllocsEach() float64 { return float64(s.Allocs) / float64(s.Done) }
-
-// BytesEach returns the bytes that an operation allocates.
-func (s *Sample) BytesEach() float64 { return float64(s.Bytes) / float64(s.Done) }
-
 // Report reports what the locks of a benchmark took, without what testing itself does.
 func (s *Sample) Report(b *testing.B) {
 	b.Helper()
 	b.ReportMetric(float64(s.Elapsed)/float64(s.Done), "ns/op")
 	b.ReportMetric(float64(s.Done)/s.Elapsed.Seconds(), "locks/s")
-	b.ReportMetric(s.BytesEach(), "B/op")
-	b.ReportMetric(s.AllocsEach(), "allocs/op")
+	b.ReportMetric(float64(s.Bytes)/float64(s.Done), "B/lock")
+	b.ReportMetric(float64(s.Allocs)/float64(s.Done), "allocs/lock")
 	if CPUKnown {
-		b.ReportMetric(s.CPUEach(), "cpu-µs/lock")
+		b.ReportMetric(Micros(s.CPU)/float64(s.Done), "cpu-µs/lock")
 	}
 	if s.Latency != nil {
 		b.ReportMetric(Micros(Percentile(s.Latency, 500)), "p50-µs")

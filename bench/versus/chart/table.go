@@ -26,7 +26,7 @@ type table struct {
 
 var (
 	peers     = []string{"peer"}
-	load      = []string{"cpu-µs/lock", "servers-µs/lock", "allocs/op", "B/op"}
+	load      = []string{"cpu-µs/lock", "servers-µs/lock", "allocs/lock", "B/lock"}
 	contended = []string{
 		"locks/s", "changes/s", "mean-wait-ms", "p99-wait-ms", "longest-wait-ms", "commands/change", "least-share",
 	}
