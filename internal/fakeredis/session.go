@@ -3,6 +3,7 @@ package fakeredis
 import (
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/redquorum/redquorum/clock"
 )
@@ -16,13 +17,13 @@ type session struct {
 	wake chan struct{} // holds one: something changed. Written by anyone, read by run
 
 	// Owned by run.
-	partial  []byte    // of a command that is not complete
-	ended    bool      // no more bytes will come
-	requests []request // in the order of arrival
-	waiting  int       // bytes of requests and of what a muted network never acknowledged
-	flight   []packet  // replies on their way, in order
-	timer    *clock.Timer
-	random   *rand.Rand // of the delays; nil until they are random
+	partial  []byte      // of a command that is not complete
+	ended    bool        // no more bytes will come
+	requests []request   // in the order of arrival
+	waiting  int         // bytes of requests and of what a muted network never acknowledged
+	flight   []packet    // replies on their way, in order
+	timer    *time.Timer // for what is due next; nil until something was
+	random   *rand.Rand  // of the delays; nil until they are random
 
 	// Guarded by node.mu.
 	db         int
@@ -66,7 +67,14 @@ func (s *session) signal() {
 // run serves the connection until it is over.
 func (s *session) run() {
 	for s.turn() {
-		<-s.wake
+		var due <-chan time.Time
+		if s.timer != nil {
+			due = s.timer.C
+		}
+		select {
+		case <-s.wake:
+		case <-due:
+		}
 	}
 	if s.timer != nil {
 		s.timer.Stop()
@@ -223,12 +231,15 @@ func (s *session) sleepLocked(now clock.Instant) {
 	if len(s.flight) > 0 && (!any || s.flight[0].due.Before(next)) {
 		next, any = s.flight[0].due, true
 	}
-	switch {
-	case !any:
-	case s.timer == nil:
-		s.timer = s.node.clk.AfterFunc(next.Sub(now), s.signal)
-	default:
-		s.timer.Reset(next.Sub(now))
+	if !any {
+		return
+	}
+	// Like a clock.Timer, but it makes no goroutine for each message.
+	nap := max(min(next.Sub(now), clock.MaxNap), time.Nanosecond)
+	if s.timer == nil {
+		s.timer = time.NewTimer(nap) //nolint:forbidigo // for as long as the clock says
+	} else {
+		s.timer.Reset(nap)
 	}
 }
 
