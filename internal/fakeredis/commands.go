@@ -120,9 +120,9 @@ func unsupported(what string) reply {
 }
 
 // oneLine is a failure whose text may come from a client: it has no line breaks.
-func oneLine(text string) reply {
-	return failure(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
-}
+func oneLine(text string) reply { return failure(lineBreaks.Replace(text)) }
+
+var lineBreaks = strings.NewReplacer("\r", " ", "\n", " ")
 
 func connectionCommands() []command {
 	return []command{

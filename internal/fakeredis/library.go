@@ -260,6 +260,9 @@ func stringFormat(state *lua.LState) int {
 
 // convertFloat is C's %f with these flags, width and precision.
 func convertFloat(x float64, spec string) string {
+	if spec == ".0" && math.Abs(x) <= math.MaxFloat64 { // as scripts have it
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		width, _, _ := strings.Cut(strings.ReplaceAll(spec, "0", ""), ".")
 		return fmt.Sprintf("%"+width+"s", formatNumber(x, 1))

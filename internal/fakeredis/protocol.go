@@ -44,8 +44,14 @@ func parseRequest(data []byte) (args []string, size int, err error) {
 		spans = append(spans, [2]int{from, to})
 		size = to + len("\r\n")
 	}
-	text := string(data[:size]) // one allocation; the arguments are parts of it
 	args = make([]string, count)
+	if size > 1<<10 { // most of it is probably a script that is known
+		for i, span := range spans {
+			args[i] = textOf(data[span[0]:span[1]])
+		}
+		return args, size, nil
+	}
+	text := string(data[:size]) // one allocation; the arguments are parts of it
 	for i, span := range spans {
 		args[i] = text[span[0]:span[1]]
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,6 +26,12 @@ func scriptCommands() []command {
 }
 
 func digestOf(source string) string {
+	compiled.mu.Lock()
+	known, ok := compiled.sources[source]
+	compiled.mu.Unlock()
+	if ok {
+		return known.digest
+	}
 	sum := sha1.Sum([]byte(source))
 	return hex.EncodeToString(sum[:])
 }
@@ -117,6 +124,8 @@ const (
 	callStack    = 200     // Lua's own limit for C calls; scripts nest little
 	registry     = 1 << 10 // initial number of values on the Lua stack
 	registryMost = 1 << 16 // and the most: unpack of a few thousand keys fits
+
+	opcodeShift = 26 // of an instruction of gopher-lua
 )
 
 // engine is a Lua interpreter. It runs one script at a time, under its node's mutex. Scripts leave
@@ -189,9 +198,17 @@ func (e *engine) function(digest, source string) (*lua.LFunction, error) {
 		return nil, err
 	}
 	function := e.state.NewFunctionFromProto(proto)
-	function.Env = e.env
+	if function.Env = e.globals; setsGlobals(proto) { // which the view refuses
+		function.Env = e.env
+	}
 	e.functions[digest] = function
 	return function, nil
+}
+
+// setsGlobals reports whether code may assign to a global variable.
+func setsGlobals(proto *lua.FunctionProto) bool {
+	return slices.ContainsFunc(proto.Code, func(inst uint32) bool { return int(inst>>opcodeShift) == lua.OP_SETGLOBAL }) ||
+		slices.ContainsFunc(proto.FunctionPrototypes, setsGlobals)
 }
 
 func (e *engine) texts(texts []string) *lua.LTable {
@@ -281,12 +298,28 @@ func (e *engine) errorTable(text string) *lua.LTable {
 	return t
 }
 
-// compiled holds the scripts of all nodes by digest, so that a simulation of many nodes compiles
-// each script once. The code is immutable: several nodes may run it at the same time.
+// compiled holds the scripts of all nodes, so that a simulation of many nodes compiles each script
+// once. The code is immutable: several nodes may run it at the same time. Every connection loads
+// the scripts that it runs: their texts and digests are kept, too.
 var compiled = struct {
-	mu      sync.Mutex // guards the field below
-	scripts map[string]*lua.FunctionProto
-}{scripts: make(map[string]*lua.FunctionProto)}
+	mu      sync.Mutex                    // guards the fields below
+	scripts map[string]*lua.FunctionProto // by digest
+	sources map[string]known              // by themselves
+}{scripts: make(map[string]*lua.FunctionProto), sources: make(map[string]known)}
+
+// known is a script that was compiled.
+type known struct{ source, digest string }
+
+// textOf returns bytes as a string, that of a known script without a copy.
+func textOf(bytes []byte) string {
+	compiled.mu.Lock()
+	known, ok := compiled.sources[string(bytes)]
+	compiled.mu.Unlock()
+	if ok {
+		return known.source
+	}
+	return string(bytes)
+}
 
 // compileScript returns the code of a script.
 func compileScript(digest, source string) (*lua.FunctionProto, error) {
@@ -306,7 +339,9 @@ func compileScript(digest, source string) (*lua.FunctionProto, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", scriptName, err)
 	}
+	proto.IsVarArg &^= lua.VarArgNeedsArg // as in Lua 5.1, no table arg is made for each run
 	compiled.scripts[digest] = proto
+	compiled.sources[source] = known{source, digest}
 	return proto, nil
 }
 
