@@ -21,7 +21,7 @@ func (s *server) commands(args []any, files ...string) string {
 	s.onA(args, files...)
 	counts := map[string]string{}
 	for _, m := range cmdstat.FindAllStringSubmatch(string(s.do("INFO", "commandstats").([]byte)), -1) {
-		if name := m[1]; name != "eval" && name != "config|resetstat" {
+		if name := m[1]; !strings.HasPrefix(name, "eval") && name != "config|resetstat" {
 			counts[name] = m[2]
 		}
 	}

@@ -61,10 +61,10 @@ func besideOf(source []string) (keys []string) {
 // spoil puts something foreign under a key.
 func (s *server) spoil(key string, what []any, expires bool) {
 	s.t.Helper()
-	s.do("DEL", key)
-	s.do(what[0].(string), append([]any{key}, what[1:]...)...)
+	s.soon("DEL", key)
+	s.soon(what[0].(string), append([]any{key}, what[1:]...)...)
 	if expires {
-		s.do("PEXPIRE", key, 1_000_000)
+		s.soon("PEXPIRE", key, 1_000_000)
 	}
 }
 
@@ -186,13 +186,13 @@ func (s *server) prepare(test scriptCase, spoiled string) {
 	s.t.Helper()
 	_, lock := test.on()
 	if test.before != "" {
-		s.do("SET", lock, test.before, "PX", 60000)
+		s.soon("SET", lock, test.before, "PX", 60000)
 	}
 	if test.before != "" && lock != "a" && spoiled != "redquorum:permits:a" {
-		s.do("SET", "redquorum:permits:a", 2, "PX", 120000)
+		s.soon("SET", "redquorum:permits:a", 2, "PX", 120000)
 	}
 	if test.before == Marker && spoiled != "redquorum:readers:a" {
-		s.do("ZADD", "redquorum:readers:a", time.Now().UnixMilli()+60000, "mine")
+		s.soon("ZADD", "redquorum:readers:a", time.Now().UnixMilli()+60000, "mine")
 	}
 }
 
@@ -241,10 +241,10 @@ func (s *server) spoilBeside(test scriptCase, key string, i int, expires bool) {
 		return // as good as a number
 	}
 	where := fmt.Sprintf("%s, %s, %q, expires: %v", test.name, key, what, expires)
-	s.do("FLUSHALL")
+	s.soon("FLUSHALL")
 	s.spoil(key, what, expires)
 	if i%2 == 0 && key == "redquorum:wait:a" { // release and hand-over look at the list
-		s.do("SET", "redquorum:waits:a", "")
+		s.soon("SET", "redquorum:waits:a", "")
 	}
 	s.prepare(test, key)
 	keys, lock := test.on()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,12 +159,26 @@ func (s *server) do(command string, args ...any) any {
 	return reply
 }
 
+// soon sends a command with the next one, which fails if this one does.
+func (s *server) soon(command string, args ...any) {
+	s.t.Helper()
+	require.NoError(s.t, s.conn.Send(command, args...))
+}
+
+// loaded has the scripts that ran, by their files.
+var loaded sync.Map
+
 func (s *server) run(keys []string, args []any, files ...string) (any, error) {
-	all := []any{code(files...), len(keys)}
+	name := strings.Join(files, " ")
+	script, ok := loaded.Load(name)
+	if !ok {
+		script, _ = loaded.LoadOrStore(name, redis.NewScript(-1, code(files...)))
+	}
+	all := []any{len(keys)}
 	for _, key := range keys {
 		all = append(all, key)
 	}
-	return s.conn.Do("EVAL", append(all, args...)...)
+	return script.(*redis.Script).Do(s.conn, append(all, args...)...)
 }
 
 // eval is run where no error is expected.
