@@ -4,8 +4,8 @@
 // fails ([Without]).
 //
 // A checker of others judges the same: porcupine ([Check]). For it a history is a list of calls and
-// returns, each with its time. A hold is two operations: the acquisition, from the start of the call
-// until it returned the lock, and the release, which is called when the holder stops using the
+// returns, each with its time. A hold is two operations: the acquisition, from the start of the
+// call until it returned the lock, and the release, which is called when the holder stops using the
 // lock. A lock that expired or was lost is released at the end of its validity. A release that
 // nobody confirmed has an unknown outcome: it may take effect at any time from its call on.
 package history
