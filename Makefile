@@ -146,13 +146,13 @@ MEASURE = go test -run '^$$' -timeout 60m . -full -bench
 
 versus: ## measure beside the peers, and write docs/benchmarks.md and its charts (6 minutes)
 	cd bench/versus && for round in $$(seq $(VERSUS_ROUNDS)); do \
-		$(MEASURE) 'Lock|Contention/names=1$$' -benchtime $(VERSUS_SLICE) || exit 1; done | tee ../../docs/charts/lock.txt
+		$(MEASURE) 'Lock|Contention/names=1$$' -benchtime $(VERSUS_SLICE) || exit 1; done >../../docs/charts/lock.txt
 	cd bench/versus && go run ./chart
 
 scale: ## measure a million locks of one process, and ten thousand waiters (8 minutes, 4 GB)
-	cd bench/versus && $(MEASURE) 'Held|Contention/names=1000$$' | tee ../../docs/charts/scale.txt
+	cd bench/versus && $(MEASURE) 'Held|Contention/names=1000$$' >../../docs/charts/scale.txt
 	cd bench/versus && go run ./chart
 
 recovery: ## measure and draw what faults do to our locks, and to those of redsync (23 minutes)
-	cd bench/versus && for run in $$(seq $(RECOVERY_RUNS)); do $(MEASURE) Recovery || exit 1; done | tee ../../docs/charts/recovery.txt
+	cd bench/versus && for run in $$(seq $(RECOVERY_RUNS)); do $(MEASURE) Recovery || exit 1; done >../../docs/charts/recovery.txt
 	cd bench/versus && go run ./chart

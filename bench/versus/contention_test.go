@@ -64,6 +64,7 @@ func BenchmarkContention(b *testing.B) {
 	if !contention.Supported {
 		b.Skip("processes share no clock here")
 	}
+	describe(b)
 	const crowd, names = 10_000, 1000
 	for _, size := range []struct{ processes, goroutines, names int }{
 		{8, sized(8, 1), 1}, {1, sized(crowd, 8), sized(names, 2)}, {10, sized(crowd/10, 1), sized(names, 2)},
