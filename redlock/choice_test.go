@@ -174,10 +174,10 @@ func TestAPermitIsRenewedWithTheNumber(t *testing.T) {
 		for i := range c.Servers {
 			c.Do(i, "PEXPIRE", "redquorum:permits:s", 10_000)
 		}
-		c.Del(lock.Name(), 2) // set again by an extension
+		c.Del(lock.Name(), 2) // which is healed, and takes an extension more, outside of the batches
 		before := c.Commands()
 		time.Sleep(20 * time.Second)
-		assert.Less(t, c.Commands()-before, 2*3*60, "in the batches of the mutex")
+		assert.Less(t, c.Commands()-before, 2*3*60+20, "in the batches of the mutex")
 		require.NoError(t, lock.Verify(ctx))
 		require.NoError(t, mutex.Verify(ctx))
 		assert.Equal(t, []string{lock.Value()}, uniq(c.Holders(lock.Name())))

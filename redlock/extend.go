@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/round"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
 
 // Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must confirm that
-// they still hold it. A node that no longer has the key gets it back; it counts as a refusal, and
-// votes from the next round on. The limits of [WithTTL] apply. Renewal continues with the new TTL,
-// even if the round failed.
+// they still hold it. A node that no longer has the key counts as a refusal, and so does the first
+// round that finds the key there again: it is set behind the refusal. The limits of [WithTTL] apply.
+// Renewal continues with the new TTL, even if the round failed.
 //
 // A TTL shorter than what is left shortens the validity at once, whatever becomes of the round.
 // Otherwise a round that fails leaves the present validity as it is. The nodes that it reached
@@ -25,10 +26,10 @@ import (
 // validity ends: the lock survives if a quorum answers by then. If the rest of [WithMinHold] is
 // longer than the TTL, the nodes keep the key for that.
 //
-// Errors: [ErrLost] when a quorum says that it does not have the lock, or the validity ended first
-// (a lost lock never comes back), [ErrReleased], [ErrNoQuorum] in a [*QuorumError] when too few
-// nodes answered or they disagree, [ErrInvalid], and the error of a ctx that ended (the round
-// continues, and counts).
+// Errors: [ErrLost] when a quorum says that it does not have the lock, to this extension or to the
+// last ones, or the validity ended first (a lost lock never comes back), [ErrReleased],
+// [ErrNoQuorum] in a [*QuorumError] when too few nodes answered or they disagree, [ErrInvalid], and
+// the error of a ctx that ended (the round continues, and counts).
 func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -129,8 +130,9 @@ type extended struct {
 // its own TTL. It returns nil if there is no such lock.
 //
 // All their mutexes are held until every node has been given its call, so that no release of one of
-// them comes in between: behind its release, an extension would bring a key back. Only renew takes
-// the mutexes of many locks, one batch at a time, so their order does not matter.
+// them comes in between: behind its release, an extension would prolong what is left of a minimum
+// hold. Only renew takes the mutexes of many locks, one batch at a time, so their order does not
+// matter.
 func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension {
 	x := &extension{
 		epoch: l.members.Epoch(), start: l.clock.Now(),
@@ -150,7 +152,8 @@ func (l *Locker) extend(locks []*Lock, ttl func(*Lock) time.Duration) *extension
 		}
 		lock.beginExtensionLocked(x, ttl(lock))
 		timeout = max(timeout, lock.timeout)
-		lock.kind.extend(lock, request, x.batch, x.start)
+		lock.kind.extend(lock, request, x.start)
+		x.batch.Add(len(lock.keys()), lock.denials.Lacks())
 	}
 	if len(x.items) == 0 {
 		return nil
@@ -177,14 +180,14 @@ func (lock *Lock) beginExtensionLocked(x *extension, ttl time.Duration) {
 		lock.until = until
 		l.expiry.Add(lock, until)
 	}
-	lock.extending, lock.healing, lock.tried = true, true, x
+	lock.extending, lock.tried = true, x
 	x.items = append(x.items, extended{lock: lock, until: until})
 }
 
 // Decided passes a lock its verdict.
-func (x *extension) Decided(item int, result round.Result) {
+func (x *extension) Decided(item int, verdict quorum.Verdict, said round.Said) {
 	it := &x.items[item]
-	it.lock.takeExtension(x, it, result)
+	it.lock.takeExtension(x, it, verdict, said)
 	if item == 0 {
 		close(x.decided)
 	}
@@ -192,36 +195,35 @@ func (x *extension) Decided(item int, result round.Result) {
 
 // takeExtension applies the verdict on an extension: the lock is held longer, is lost, or stays as
 // it is.
-func (lock *Lock) takeExtension(x *extension, item *extended, result round.Result) {
+func (lock *Lock) takeExtension(x *extension, item *extended, verdict quorum.Verdict, said round.Said) {
 	l := lock.locker
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	now := l.clock.Now()
-	lock.mayHold = lock.mayHold.Or(result.MayHold)
-	lock.lacks = lock.lacks.Minus(result.Back)
 	lock.expireLocked(now)
 	lock.extending = false
 	if lock.extended != nil {
 		close(lock.extended)
 		lock.extended = nil
 	}
-	if lock.state == held && result.Verdict == quorum.Denied {
-		lock.endLocked(lost, lock.becauseLocked(errGone))
-	}
-	if lock.state != held {
+	fresh := said.Absent.Minus(lock.denials.Lacks())
+	lock.denials.Decided(verdict)
+	if lock.takeSaidLocked(said, verdict == quorum.Denied); lock.state != held {
 		return
 	}
-	lock.preferLocked(result.Taken)
 	// A longer TTL may have reached no node: what is left of the validity counts.
 	after := max(min(lock.ttl/retryShare, lock.until.Sub(now)/renewalShare), retryMin)
 	from := now
-	if result.Verdict == quorum.Won {
+	if verdict == quorum.Won {
 		lock.epoch, lock.tried = x.epoch, nil
 		if item.until > lock.until {
 			lock.until = item.until
 			l.expiry.Add(lock, item.until)
 		}
-		after, from = lock.ttl/renewalShare, x.start
+		// Early if a node is healed now, so that it votes again soon.
+		if third := lock.ttl / renewalShare; fresh.Empty() || now.Add(after) > x.start.Add(third) {
+			after, from = third, x.start
+		}
 		if !lock.part {
 			l.counts.renewed.Add(1)
 			l.events.renewed(lock)
@@ -230,6 +232,22 @@ func (lock *Lock) takeExtension(x *extension, item *extended, result round.Resul
 		l.events.unrenewed(lock, lock.becauseLocked(ErrNoQuorum))
 	}
 	lock.planRenewalLocked(from, after)
+}
+
+// takeSaidLocked takes what nodes have said to an extension, also after its verdict: a lock that a
+// majority says it does not have is lost, and one that some nodes lack asks them for their votes.
+func (lock *Lock) takeSaidLocked(said round.Said, denied bool) {
+	l := lock.locker
+	lock.denials.Add(said.Absent.Or(said.Taken), said.Back)
+	lock.mayHold = lock.mayHold.Or(said.Back)
+	count := func(b *quorum.Ballot) quorum.Tally { return l.members.View().Count(b, quorum.All(len(l.nodes()))) }
+	if lock.state == held && (denied || lock.denials.Lost(count)) {
+		lock.endLocked(lost, lock.becauseLocked(errGone))
+	}
+	if lock.state == held && lock.release == nil {
+		lock.healLocked(said.Absent)
+		lock.preferLocked(said.Taken)
+	}
 }
 
 // becauseLocked returns a reason with what the nodes said to the last extension, unless a quorum
@@ -246,33 +264,46 @@ func (lock *Lock) becauseLocked(reason error) error {
 }
 
 // Late takes what a node answered after the verdict.
-func (x *extension) Late(item int, taken, back quorum.NodeSet) {
+func (x *extension) Late(item int, said round.Said) {
 	lock := x.items[item].lock
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.lacks = lock.lacks.Minus(back)
-	lock.mayHold = lock.mayHold.Or(back)
-	lock.preferLocked(taken)
+	lock.expireLocked(lock.locker.clock.Now())
+	lock.takeSaidLocked(said, false)
 }
 
-// preferLocked asks nodes that refused an extension for the vote, once it is free. Waiters pass it
-// around: each of them is refused by the others, and gives it back. Without it a lock of a bare
-// majority would stay one for as long as others wait, and be lost with one node that is silent.
-//
-// As an extension, this goes to the nodes under the mutex, and so before the release, which takes
-// it back. If a quorum refused, the lock is lost by now, and asks for nothing.
-func (lock *Lock) preferLocked(taken quorum.NodeSet) {
-	if taken.Empty() || lock.state != held || lock.release != nil {
+// healLocked sets the keys again at nodes that lack them.
+func (lock *Lock) healLocked(absent quorum.NodeSet) {
+	if absent.Empty() {
 		return
 	}
+	request := wire.Heal()
+	lock.kind.extend(lock, request, lock.locker.clock.Now())
+	lock.askForVoteLocked(request.Request(), absent)
+}
+
+// preferLocked asks nodes where somebody else has the lock for the vote, once it is free. Waiters
+// pass it around: each of them is refused by the others, and gives it back. Without it a lock of a
+// bare majority would stay one for as long as others wait, and be lost with one node that is
+// silent.
+func (lock *Lock) preferLocked(taken quorum.NodeSet) {
+	if taken.Empty() {
+		return
+	}
+	lock.listed = true
+	ttl := max(lock.until.Sub(lock.locker.clock.Now()), 0)
+	prefer := wire.Prefer{Keys: lock.keys(), Value: lock.value, Process: lock.process(), TTL: ttl}
+	lock.askForVoteLocked(lock.kind.prefer(lock, &prefer), taken)
+}
+
+// askForVoteLocked asks nodes that lack the lock for their votes. It goes to the nodes under the
+// mutex, and so before the release, which takes back what it brings (S8).
+func (lock *Lock) askForVoteLocked(request pipeline.Request, nodes quorum.NodeSet) {
 	l := lock.locker
-	lock.lacks, lock.listed = lock.lacks.Or(taken), true
-	now := l.clock.Now()
-	prefer := wire.Prefer{Keys: lock.keys(), Value: lock.value, Process: lock.process(), TTL: max(lock.until.Sub(now), 0)}
 	r := l.rounds.New(&round.Spec{
-		Request: lock.kind.prefer(lock, &prefer), Meaning: wire.None, Rule: quorum.DecideAnswered, Only: taken, Background: true,
+		Request: request, Meaning: wire.None, Rule: quorum.DecideAnswered, Only: nodes, Background: true,
 	})
-	r.Send(now.Add(lock.timeout), 0)
+	r.Send(l.clock.Now().Add(lock.timeout), 0)
 }
 
 // A lock is renewed a third of its TTL after the beginning of the round that it is held by. After a

@@ -121,7 +121,7 @@ func (c *interrupted) Now() clock.Instant {
 }
 
 // A lock is released when its renewal has been decided on and not been sent. Behind the release,
-// the extension would find no key and set it again.
+// the extension would prolong what is left of a minimum hold.
 func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		clk := &interrupted{Clock: c.Clock, within: "(*Locker).extend"}
@@ -136,10 +136,9 @@ func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
 	})
 }
 
-// A node refuses the lock, because it has the key of an earlier holder, and its answer is late. An
-// extension sets the key there in the meantime. The release must reach that node, although it is
-// away by then.
-func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
+// A node refuses the lock, because it has the key of an earlier holder, and its answer is late. It
+// is healed in the meantime. The release must reach that node, although it is away by then.
+func TestALateRefusalDoesNotHideANodeThatIsHealed(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Locker(redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(time.Second))
 		c.Set("a", "earlier", 100*time.Millisecond, 2)
@@ -147,7 +146,7 @@ func TestALateRefusalDoesNotHideWhatAnExtensionHealed(t *testing.T) {
 		lock := c.Lock(l, "a")
 		time.Sleep(150 * time.Millisecond)
 		require.NoError(t, lock.Extend(ctx, time.Minute))
-		time.Sleep(200 * time.Millisecond) // the refusal has come by now
+		time.Sleep(600 * time.Millisecond) // the refusal has come by now, and the answer to the extension
 		assert.Equal(t, lock.Value(), c.Holders("a")[2])
 		c.Servers[2].Kill()
 		synctest.Wait()

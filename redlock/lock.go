@@ -43,14 +43,13 @@ type Lock struct {
 	mu        sync.Mutex // guards the fields below; held while a round is sent, not while awaited
 	state     state
 	extending bool                         // an extension is under way
-	healing   bool                         // an extension may have given nodes back the key
 	minHold   uint32                       // milliseconds, by WithMinHold; never changes
 	ttl       time.Duration                // as the nodes know it
 	timeout   time.Duration                // how long its rounds wait for a node
 	until     clock.Instant                // end of validity
 	heldUntil clock.Instant                // by WithMaxHold; schedule.Never without
 	mayHold   quorum.NodeSet               // nodes that have, may have or may yet get our value
-	lacks     quorum.NodeSet               // nodes that refused an extension, and may hand us the vote
+	denials   quorum.Denials               // by nodes that were asked to extend it
 	epoch     uint64                       // of the membership, when the round that holds it began
 	tried     *extension                   // the last one, unless a quorum granted it; for the reason
 	err       error                        // why it is no longer held
@@ -144,7 +143,7 @@ type kind interface {
 	raise(lock *Lock, token int64) pipeline.Request
 
 	// extend adds the lock to an extension.
-	extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant)
+	extend(lock *Lock, x *wire.Extension, now clock.Instant)
 	verify(lock *Lock) pipeline.Request
 	prefer(lock *Lock, p *wire.Prefer) pipeline.Request
 	release(lock *Lock) pipeline.Request
@@ -194,9 +193,9 @@ func (lock *Lock) process() string {
 // applies (retain.lua). Only a node whose clock is faster than ours is early, by the drift of A1
 // over d.
 //
-// If a quorum says that the lock is gone, an operator forced it or somebody adopted it. Its last
-// extension has set it again on nodes that had deleted it. Then the release deletes, so that the
-// name is free after ForceUnlock.
+// If a quorum says that the lock is gone, an operator forced it or somebody adopted it. Nodes that
+// had deleted it may have been healed. Then the release deletes, so that the name is free after
+// ForceUnlock.
 
 // life returns how long a node that grants the lock keeps the key.
 func (lock *Lock) life() time.Duration { return max(lock.ttl, lock.minimum()) }
@@ -271,9 +270,8 @@ func (mutex) raise(lock *Lock, token int64) pipeline.Request {
 	return wire.Raise(lock.keys(), lock.value, token, lock.locker.config.fenceLife())
 }
 
-func (mutex) extend(lock *Lock, x *wire.Extension, b *round.Batch, now clock.Instant) {
+func (mutex) extend(lock *Lock, x *wire.Extension, now clock.Instant) {
 	x.Add(lock.keys(), lock.value, lock.lifeAt(now))
-	b.Add(len(lock.keys()), lock.lacks)
 }
 
 func (mutex) prefer(_ *Lock, p *wire.Prefer) pipeline.Request { return p.Request() }

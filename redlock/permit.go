@@ -171,9 +171,8 @@ func (p *permit) refused(_ *Lock, r *round.Round) error {
 	return nil
 }
 
-func (p *permit) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
+func (p *permit) extend(lock *Lock, x *wire.Extension, _ clock.Instant) {
 	x.AddPermit(p.semaphore.wire, p.slot, lock.value, lock.ttl)
-	b.Add(1, lock.lacks)
 }
 
 func (p *permit) prefer(_ *Lock, ask *wire.Prefer) pipeline.Request {

@@ -68,9 +68,8 @@ func (reader) wait(_ *Lock, ask *wire.Wait, turn bool) pipeline.Request {
 	return ask.SharedRequest(turn)
 }
 
-func (reader) extend(lock *Lock, x *wire.Extension, b *round.Batch, _ clock.Instant) {
+func (reader) extend(lock *Lock, x *wire.Extension, _ clock.Instant) {
 	x.AddShared(lock.key[:], lock.value, lock.ttl)
-	b.Add(1, lock.lacks)
 }
 
 func (reader) prefer(_ *Lock, p *wire.Prefer) pipeline.Request { return p.SharedRequest() }

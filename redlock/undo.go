@@ -40,14 +40,9 @@ func (lock *Lock) undo(u *round.Round, mayHold quorum.NodeSet, deadline clock.In
 	u.Send(deadline, mayHold)
 }
 
-// mayHoldLocked returns the nodes that a release must reach, now or later. While an extension is
-// under way these are all nodes, because it may give the key to nodes that never had it.
-func (lock *Lock) mayHoldLocked() quorum.NodeSet {
-	if lock.extending {
-		return quorum.All(len(lock.locker.nodes()))
-	}
-	return lock.mayHold.Or(lock.lacks)
-}
+// mayHoldLocked returns the nodes that a release must reach, now or later. Those that lacked the
+// lock have been asked for their votes.
+func (lock *Lock) mayHoldLocked() quorum.NodeSet { return lock.mayHold.Or(lock.denials.Lacks()) }
 
 func (lock *Lock) undoAtLocked() clock.Instant {
 	return lock.until.Add(lock.locker.config.drift.Of(lock.ttl))
@@ -104,8 +99,8 @@ func (l *Locker) released(r *round.Round, vote round.Vote) {
 // lock an allocation.
 type holder Lock
 
-// Late takes a refusal that came after the lock was won without that node. An extension may have
-// given the node the key since.
+// Late takes a refusal that came after the lock was won without that node. It comes before the
+// node's answer to an extension, and so before the node may be given the key.
 func (h *holder) Late(vote round.Vote) {
 	lock := (*Lock)(h)
 	if vote.Stray {
@@ -115,9 +110,7 @@ func (h *holder) Late(vote round.Vote) {
 		return
 	}
 	lock.mu.Lock()
-	if !lock.healing {
-		lock.mayHold.Remove(vote.Node)
-	}
+	lock.mayHold.Remove(vote.Node)
 	keys, queued := lock.keys(), lock.kind.queueOf(lock) // which an attempt that is given up changes (untake)
 	lock.mu.Unlock()
 	if !vote.Stray {

@@ -118,7 +118,7 @@ func (c claim) unfounded(tests map[string]string, bugs map[string][]string) (wro
 // wayOf returns how the tests of a file prove what they show.
 func wayOf(path, folder string) string {
 	switch {
-	case strings.HasPrefix(folder, "internal/proof/search"), folder == "redlock/internal/members/search":
+	case strings.HasPrefix(folder, "internal/proof/search"), strings.HasSuffix(folder, "/search"):
 		return ways[0]
 	case strings.HasPrefix(folder, "internal/proof/history"), folder == "internal/proof/servers/chaos",
 		folder == "redlock/internal/simulation", folder == "internal/proof/driver":

@@ -37,7 +37,7 @@ type Answer uint8
 const (
 	Refused  Answer = iota // another client has the key
 	Extended               // the caller had the lock all the time, and has it for longer: a vote
-	Healed                 // the caller has it again: no vote
+	Lacking                // nobody has it, or with a heal the caller has it again: no vote
 )
 
 // Expire deletes the key if its time has come. Redis does that itself, before any script.
@@ -222,14 +222,24 @@ func (e *Entry[V]) ServeReaders(grace int64, alive func(V) bool) {
 	}
 }
 
-// ExtendRead gives a member a new time to live, and no other member. It does not look at intents:
-// who reads keeps reading. A member that is absent is healed.
+// ExtendRead gives a member a new time to live, and no other member. It does not look at intents: a
+// reader keeps reading.
 func (e *Entry[V]) ExtendRead(value V, ttl int64) Answer {
+	if e.Absent() || e.Key == e.Marker {
+		if e.Purge(); !e.HasReader(value) {
+			return Lacking
+		}
+	}
+	return e.HealRead(value, ttl)
+}
+
+// HealRead is ExtendRead, and admits a member that is absent.
+func (e *Entry[V]) HealRead(value V, ttl int64) Answer {
 	if !e.Absent() && e.Key != e.Marker {
 		return Refused
 	}
 	e.Purge()
-	answer := Healed
+	answer := Lacking
 	if e.HasReader(value) {
 		answer = Extended
 	}
@@ -316,13 +326,21 @@ func (e *Entry[V]) Intend(value V) { e.Intent = value }
 
 // ExtendWrite is the extension of a mutex.
 func (e *Entry[V]) ExtendWrite(value V, ttl int64) Answer {
+	if e.Absent() {
+		return Lacking
+	}
+	return e.HealWrite(value, ttl)
+}
+
+// HealWrite is ExtendWrite, and sets a key that is absent.
+func (e *Entry[V]) HealWrite(value V, ttl int64) Answer {
 	switch {
 	case e.Key == value:
 		e.Until = e.Now + ttl
 		return Extended
 	case e.Absent():
 		e.Key, e.Until = value, e.Now+ttl
-		return Healed
+		return Lacking
 	default:
 		return Refused
 	}

@@ -178,13 +178,21 @@ func (e *Semaphore[V]) Leave(value V) {
 	clear(e.Waiting[kept:])
 }
 
-// Extend extends a slot that the value has. If the slot is free and the number can be the caller's,
-// both are set again, which is no vote. Under another number nothing changes.
+// Extend extends a slot that the value has. Under another number nothing changes.
 func (e *Semaphore[V]) Extend(value V, permits, slot int) Answer {
+	if e.Free(slot) {
+		return Lacking
+	}
+	return e.Heal(value, permits, slot)
+}
+
+// Heal is Extend. If the slot is free and the number can be the caller's, it also sets both again,
+// which is no vote.
+func (e *Semaphore[V]) Heal(value V, permits, slot int) Answer {
 	switch {
 	case e.Free(slot) && e.admit(permits):
 		e.Slots[slot-1] = value
-		return Healed
+		return Lacking
 	case e.Free(slot) || e.Slots[slot-1] != value || e.Permits != 0 && e.Permits != permits:
 		return Refused
 	}

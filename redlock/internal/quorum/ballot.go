@@ -9,14 +9,13 @@ const (
 	Handed              // granted a release, and gave the key to a waiter
 	Spared              // granted a release, and left the key to other libraries for a while
 	Refused             // answered, but did not: somebody else has the key, or it is gone
-	Healed              // set the key again; counts as Refused, but the node holds our value
 	Failed              // no usable answer: an error, or none in time
 )
 
 // Ballot holds the votes of a round. The zero Ballot has none.
 type Ballot struct {
 	Granted NodeSet
-	Refused NodeSet // includes healed
+	Refused NodeSet
 	Failed  NodeSet
 }
 
@@ -25,7 +24,7 @@ func (b *Ballot) Add(node int, v Vote) {
 	switch v {
 	case Granted, Handed, Spared:
 		b.Granted.Add(node)
-	case Refused, Healed:
+	case Refused:
 		b.Refused.Add(node)
 	case Failed:
 		b.Failed.Add(node)

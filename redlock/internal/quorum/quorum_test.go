@@ -129,13 +129,13 @@ func TestABallotCountsTheVotesOfVotingNodes(t *testing.T) {
 			if rapid.Bool().Draw(t, "outstanding") {
 				continue
 			}
-			v := rapid.SampledFrom([]Vote{Granted, Handed, Spared, Refused, Healed, Failed}).Draw(t, "vote")
+			v := rapid.SampledFrom([]Vote{Granted, Handed, Spared, Refused, Failed}).Draw(t, "vote")
 			ballot.Add(node, v)
 			in.Add(node)
 			switch {
 			case v == Failed || !voting.Has(node):
 				want.Failed++
-			case v == Refused || v == Healed:
+			case v == Refused:
 				want.Refused++
 				if !expected.Has(node) {
 					want.Absent++

@@ -4,7 +4,7 @@ package quorum
 type Tally struct {
 	Nodes   int // asked
 	Granted int
-	Refused int // includes healed
+	Refused int
 	Failed  int
 
 	Expected int // for a release: nodes that have, or may have, what it releases

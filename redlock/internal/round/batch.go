@@ -27,29 +27,37 @@ type Batch struct {
 }
 
 // BatchObserver is told the verdict on each lock, once, and then of each node that answers later
-// whether somebody else has a key of the lock there, or the lock has it back. No mutex of the
-// batch is held then.
+// that it lacks the lock, or has it back. No mutex of the batch is held then.
 type BatchObserver interface {
-	Decided(item int, result Result)
-	Late(item int, taken, back quorum.NodeSet)
+	Decided(item int, verdict quorum.Verdict, said Said)
+	Late(item int, said Said)
 }
 
-// Result is the outcome for one lock of a batch, when it was decided. Later votes still change the
-// batch.
-type Result struct {
-	Verdict quorum.Verdict
-	MayHold quorum.NodeSet // all nodes except those where the call certainly changed nothing
-	Taken   quorum.NodeSet // nodes where somebody else has a key of the lock
-	Back    quorum.NodeSet // nodes that have it again since before, or since this batch
+// Said is what nodes have said of a lock beyond their votes.
+type Said struct {
+	Absent quorum.NodeSet // nodes that lack a key of the lock
+	Taken  quorum.NodeSet // nodes where somebody else has one
+	Back   quorum.NodeSet // nodes that have the lock again, whose vote did not count yet
+}
+
+func (s *Said) add(node int, absent, taken, back bool) {
+	if absent {
+		s.Absent.Add(node)
+	}
+	if taken {
+		s.Taken.Add(node)
+	}
+	if back {
+		s.Back.Add(node)
+	}
 }
 
 // item is one lock of a batch.
 type item struct {
 	keys    int // how many it has
 	votes   quorum.Ballot
-	mayHold quorum.NodeSet
-	lacked  quorum.NodeSet // where somebody else had a key before
-	taken   quorum.NodeSet
+	lacked  quorum.NodeSet // see [quorum.Denials.Lacks]
+	said    Said
 	verdict quorum.Verdict // final once it is not pending
 	told    bool           // the observer has been told
 	decided *standing      // with a verdict that it was not won
@@ -60,15 +68,12 @@ func NewBatch(ms *members.Membership, locks int, observer BatchObserver) *Batch 
 	return &Batch{members: ms, nodes: len(ms.Nodes()), observer: observer, items: make([]item, 0, locks), sending: true}
 }
 
-// Add adds a lock with this many keys. Where it lacked one, because somebody else had it, it may
-// have been handed that key since. Such a node counts as healed: the other one may have held the
-// lock in between, and the votes of those who noticed that must not be outweighed by this one.
+// Add adds a lock with this many keys. Nodes that lacked one may have been given it since. Such a
+// node refuses once more: somebody else may have held the lock in between, and the votes of the
+// nodes that noticed it must not be outweighed by this one.
 func (b *Batch) Add(keys int, lacked quorum.NodeSet) {
-	b.items = append(b.items, item{keys: keys, mayHold: quorum.All(b.nodes), lacked: lacked})
+	b.items = append(b.items, item{keys: keys, lacked: lacked})
 }
-
-// back returns the nodes that have answered that they have the lock again.
-func (it *item) back() quorum.NodeSet { return it.votes.Refused.And(it.mayHold).Minus(it.taken) }
 
 // Send asks all nodes. The observer is told nothing until Deliver is called, so until then the
 // caller may hold mutexes that the observer needs.
@@ -94,11 +99,11 @@ func (b *Batch) Deliver() {
 	b.tell(decided)
 }
 
-// Proven counts a node's votes, if the node proved that it remembers. It implements
-// pipeline.Prover.
+// Proven counts a node's votes, if the node proved that it remembers. If it did not, what it lacks is
+// of use all the same: it is healed before it votes again. It implements pipeline.Prover.
 func (b *Batch) Proven(node int, reply any, proof *pipeline.Proof) {
 	if !b.members.Proven(node, proof) {
-		b.Complete(node, nil, members.ErrUnproven)
+		b.Complete(node, reply, members.ErrUnproven)
 		return
 	}
 	b.Complete(node, reply, nil)
@@ -114,29 +119,20 @@ func (b *Batch) Complete(node int, reply any, err error) {
 	}
 	for i := range b.items {
 		it := &b.items[i]
-		if err != nil {
-			it.votes.Add(node, quorum.Failed)
-			if untouched(err) {
-				it.mayHold.Remove(node)
-			}
-			continue
-		}
-		v, mayHold, taken, said := answer.Next(it.keys)
-		if v == quorum.Granted && it.lacked.Has(node) {
+		v, absent, taken, failed := answer.Next(it.keys)
+		back := v == quorum.Granted && it.lacked.Has(node)
+		if back {
 			v = quorum.Refused
 		}
+		if err != nil {
+			v = quorum.Failed
+		} else if failed != nil {
+			b.failLocked(node, failed)
+		}
 		it.votes.Add(node, v)
-		if taken {
-			it.taken.Add(node)
-		}
-		if v == quorum.Refused && it.told {
+		it.said.add(node, absent, taken, back)
+		if it.told && (absent || taken || back) {
 			late = append(late, i)
-		}
-		if said != nil {
-			b.failLocked(node, said)
-		}
-		if !mayHold {
-			it.mayHold.Remove(node)
 		}
 	}
 	decided := b.decideLocked()
@@ -149,10 +145,9 @@ func (b *Batch) Complete(node int, reply any, err error) {
 
 func (b *Batch) tellLate(i int, node quorum.NodeSet) {
 	b.mu.Lock()
-	it := &b.items[i]
-	taken, back := it.taken, it.back()
+	said := b.items[i].said
 	b.mu.Unlock()
-	b.observer.Late(i, taken.And(node), back.And(node))
+	b.observer.Late(i, Said{said.Absent.And(node), said.Taken.And(node), said.Back.And(node)})
 }
 
 func (b *Batch) failLocked(node int, err error) {
@@ -162,11 +157,12 @@ func (b *Batch) failLocked(node int, err error) {
 	b.errs[node] = err
 }
 
-// decision is the result of one lock of a batch: a copy, which the observer is told once mu is
+// decision is the outcome for one lock of a batch: a copy, which the observer is told once mu is
 // free.
 type decision struct {
-	item   int
-	result Result
+	item    int
+	verdict quorum.Verdict
+	said    Said
 }
 
 // decideLocked returns the locks whose verdict has become final. Each is returned once, to whoever
@@ -190,7 +186,7 @@ func (b *Batch) decideLocked() (decided []decision) {
 			if decided == nil {
 				decided = make([]decision, 0, len(b.items)-i)
 			}
-			decided = append(decided, decision{i, Result{it.verdict, it.mayHold, it.taken, it.back()}})
+			decided = append(decided, decision{i, it.verdict, it.said})
 		}
 	}
 	return decided
@@ -198,7 +194,7 @@ func (b *Batch) decideLocked() (decided []decision) {
 
 func (b *Batch) tell(decided []decision) {
 	for _, d := range decided {
-		b.observer.Decided(d.item, d.result)
+		b.observer.Decided(d.item, d.verdict, d.said)
 	}
 }
 

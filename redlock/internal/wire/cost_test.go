@@ -62,7 +62,8 @@ func TestAMutexExecutesNoCommandForReaders(t *testing.T) {
 		{"retain", mine, "", []any{mine, 50, "", "", 30000}, retains, "get pexpire pttl zrange zrem"},
 		{"retain beside a waiter", mine, "alive:" + other, []any{mine, 50, "", "", 30000}, retains, "get pexpire pttl publish pubsub|numsub zrange zrem"},
 		{"extend", mine, "", []any{mine, 60000}, []string{"extend"}, "get pexpire"},
-		{"heal", "", "", []any{mine, 60000}, []string{"extend"}, "get set"},
+		{"extend what is gone", "", "", []any{mine, 60000}, []string{"extend"}, "get"},
+		{"heal", "", "", []any{mine, "!60000"}, []string{"extend"}, "get set"},
 	} {
 		s.do("FLUSHALL")
 		if test.holder != "" {

@@ -15,6 +15,7 @@ type Extension struct {
 	words   pipeline.Pairing
 	keys    []string // of the last lock
 	several bool     // kinds of locks: not mutexes only
+	heals   string   // "!" before each time to live, or nothing
 }
 
 // NewExtension returns an empty extension with room for this many keys.
@@ -24,11 +25,19 @@ func NewExtension(keys int) *Extension {
 	return e
 }
 
+// Heal returns an empty extension that sets absent keys. It is only for nodes that have answered an
+// extension that they lack them.
+func Heal() *Extension { return &Extension{heals: "!"} }
+
 // Add adds the keys of a lock, its value and its TTL.
 func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
 	e.keys = keys
 	for _, key := range keys {
-		e.words.Add(key, value, ttl.Milliseconds())
+		if e.heals == "" {
+			e.words.Add(key, value, ttl.Milliseconds())
+		} else {
+			e.words.AddTexts(key, value, e.heals+strconv.FormatInt(ttl.Milliseconds(), 10))
+		}
 	}
 }
 
@@ -36,13 +45,13 @@ func (e *Extension) Add(keys []string, value string, ttl time.Duration) {
 func (e *Extension) AddShared(keys []string, value string, ttl time.Duration) {
 	e.keys, e.several = keys, true
 	for _, key := range keys {
-		e.words.AddTexts(key, value, "+"+strconv.FormatInt(ttl.Milliseconds(), 10))
+		e.words.AddTexts(key, value, e.heals+"+"+strconv.FormatInt(ttl.Milliseconds(), 10))
 	}
 }
 
 // Request returns the request. [ReadExtended] reads the answer.
 func (e *Extension) Request() pipeline.Request {
-	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isExtended, Prove: true}
+	r := pipeline.Request{Script: extendScript, Words: e.words.Words(), Accept: isExtended, Prove: e.heals == ""}
 	if e.several {
 		r.Script = extendKindsScript
 	}
@@ -72,30 +81,24 @@ func ReadExtended(reply any) Extended {
 }
 
 // Next takes the vote of the next lock, which has this many keys: it grants when all of them were
-// extended. Touched reports whether the node holds the value under one of the keys, or may; taken,
-// whether somebody else has one. The error is the node's, for the first key that failed.
-func (e *Extended) Next(keys int) (v quorum.Vote, mayHold, taken bool, err error) {
+// extended. Absent reports whether the node lacks one of them, and taken, whether somebody else has
+// one. The error is the node's, for the first key that failed.
+func (e *Extended) Next(keys int) (v quorum.Vote, absent, taken bool, err error) {
 	if e.all {
-		return quorum.Granted, true, false, nil
+		return quorum.Granted, false, false, nil
 	}
 	n := min(keys, len(e.rest))
 	if n < keys {
-		v, mayHold = quorum.Failed, true
+		v = quorum.Failed
 	}
 	for _, reply := range e.rest[:n] {
 		switch reply {
 		case int64(1):
-			mayHold = true
-		case int64(2): // set again
-			mayHold = true
-			if v != quorum.Failed {
-				v = quorum.Refused
-			}
+			continue
+		case int64(2):
+			absent = true
 		case int64(0):
 			taken = true
-			if v != quorum.Failed {
-				v = quorum.Refused
-			}
 		default:
 			v = quorum.Failed
 			if words, _ := reply.([]byte); err == nil {
@@ -103,6 +106,9 @@ func (e *Extended) Next(keys int) (v quorum.Vote, mayHold, taken bool, err error
 			}
 		}
 	}
+	if v != quorum.Failed && (absent || taken) {
+		v = quorum.Refused
+	}
 	e.rest = e.rest[n:]
-	return v, mayHold, taken, err
+	return v, absent, taken, err
 }

@@ -146,7 +146,7 @@ func permitCases() []scriptCase {
 		{"give back", "mine", []any{"mine", 50, 2, 0, 1, "p"}, []string{"permit_release"}, "", "1"},
 		{"give back another's", "theirs", []any{"mine", 50, 2, 0, 1, "p"}, []string{"permit_release"}, "theirs", "0"},
 		{"extend a permit", "mine", []any{"mine", "#1 2 60000"}, extendKinds, "mine", ""},
-		{"heal a permit", "", []any{"mine", "#1 2 60000"}, extendKinds, "mine", "[2]"},
+		{"heal a permit", "", []any{"mine", "!#1 2 60000"}, extendKinds, "mine", "[2]"},
 		{"prefer the holder of a permit", "theirs", []any{"mine", "=p:mine", 60000, 1}, []string{"prefer"}, "theirs", "1"},
 		{"inspect permits", "mine", nil, []string{"permit_inspect"}, "mine", "["},
 	}
@@ -165,7 +165,7 @@ func sharedCases() []scriptCase {
 		{"wait, and read with others", Marker, []any{"other", 60000, 50, "1", "p", 0, 100, "", now, 600000}, []string{"shared_wait"}, Marker, ""},
 		{"wait beside a writer", "theirs", []any{"mine", 60000, 50, "", "p", 0, 100, "others", now, 600000}, []string{"shared_wait"}, "theirs", ""},
 		{"extend", Marker, []any{"mine", "+60000"}, extendKinds, Marker, ""},
-		{"heal", "", []any{"mine", "+60000"}, extendKinds, Marker, ""},
+		{"heal", "", []any{"mine", "!+60000"}, extendKinds, Marker, ""},
 		{"extend beside a writer", "theirs", []any{"mine", "+60000"}, extendKinds, "theirs", ""},
 		{"extend as a writer", "theirs", []any{"theirs", 60000}, extendKinds, "theirs", ""},
 		{"release", Marker, []any{"mine", 50}, []string{"shared_release"}, Marker, ""},
@@ -330,7 +330,7 @@ func TestAnAcquisitionThatFailsMidwayLeavesNoKey(t *testing.T) {
 			"acquire two": {[]string{"a", "b"}, []any{"mine", 60000, time.Now().UnixMicro(), 600000}, []string{"acquire"}},
 			"read":        {[]string{"a"}, []any{"mine", 60000, "", "p"}, []string{"shared_acquire"}},
 			"wait":        {[]string{"a"}, []any{"mine", 60000, 50, "1", "p", 0, 100, ""}, []string{"shared_wait"}},
-			"heal":        {[]string{"a"}, []any{"mine", "+60000"}, extendKinds},
+			"heal":        {[]string{"a"}, []any{"mine", "!+60000"}, extendKinds},
 		} {
 			if rules == "-pexpireat" && strings.HasPrefix(name, "acquire") {
 				continue // which do not need it

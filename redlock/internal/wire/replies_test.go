@@ -265,8 +265,8 @@ func checkExtended(t *testing.T, reply any) {
 	for _, keys := range []int{2, 1} {
 		mine := items[:min(keys, len(items))]
 		items = items[len(mine):]
-		want, touches, words := quorum.Granted, len(mine) < keys, []byte(nil)
-		fails, failed, others := len(mine) < keys, false, false
+		want, words := quorum.Granted, []byte(nil)
+		fails, failed, absent, others := len(mine) < keys, false, false, false
 		for _, item := range mine {
 			n, said := item.(int64)
 			switch {
@@ -278,14 +278,14 @@ func checkExtended(t *testing.T, reply any) {
 			case n != 1:
 				want = quorum.Refused
 			}
-			touches = touches || item == int64(1) || item == int64(2)
+			absent = absent || item == int64(2)
 			others = others || item == int64(0)
 		}
 		if fails {
 			want = quorum.Failed
 		}
-		vote, mayHold, taken, err := e.Next(keys)
-		require.Equal(t, []any{want, touches, others}, []any{vote, mayHold, taken}, "%#v", reply)
+		vote, lacks, taken, err := e.Next(keys)
+		require.Equal(t, []any{want, absent, others}, []any{vote, lacks, taken}, "%#v", reply)
 		require.False(t, err != nil && vote != quorum.Failed)
 		if len(words) > 0 {
 			require.ErrorContains(t, err, string(words))

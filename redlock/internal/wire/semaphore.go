@@ -187,7 +187,7 @@ func (s Semaphore) GiveBack(value string, grace time.Duration, keep, held int, p
 func (e *Extension) AddPermit(s Semaphore, slot int, value string, ttl time.Duration) {
 	// The key is what the release of the permit names, so that neither overtakes the other.
 	e.keys, e.several = []string{s.Key}, true
-	e.words.AddTexts(s.Key, value, fmt.Sprintf("#%d %d %d", slot, s.Permits, ttl.Milliseconds()))
+	e.words.AddTexts(s.Key, value, fmt.Sprintf("%s#%d %d %d", e.heals, slot, s.Permits, ttl.Milliseconds()))
 }
 
 // TakeAny asks a node for one of several locks.

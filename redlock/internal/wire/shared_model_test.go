@@ -122,22 +122,25 @@ func (w *sharedPair) waitRead(*rapid.T) {
 // votes are what the extension of the only lock is read as.
 var votes = map[spec.Answer][]any{
 	spec.Refused:  {quorum.Refused, false, true, nil},
-	spec.Extended: {quorum.Granted, true, false, nil},
-	spec.Healed:   {quorum.Refused, true, false, nil},
+	spec.Extended: {quorum.Granted, false, false, nil},
+	spec.Lacking:  {quorum.Refused, true, false, nil},
 }
 
 // extend compares the answer to an extension of the only lock.
 func (w *sharedPair) extend(e *Extension, extended func() spec.Answer) {
 	answer := ReadExtended(w.ask(e.Request()))
-	vote, mayHold, taken, err := answer.Next(1)
-	w.same("extend", []any{vote, mayHold, taken, err}, votes[extended()])
+	vote, absent, taken, err := answer.Next(1)
+	w.same("extend", []any{vote, absent, taken, err}, votes[extended()])
 }
 
 func (w *sharedPair) extendRead(*rapid.T) {
 	value, ttl := w.reader(), w.ttl()
-	e := NewExtension(1)
+	e, model := NewExtension(1), w.model.ExtendRead
+	if w.flip("heals") {
+		e, model = Heal(), w.model.HealRead
+	}
 	e.AddShared([]string{sharedKey}, value, ttl)
-	w.extend(e, func() spec.Answer { return w.model.ExtendRead(value, ttl.Milliseconds()) })
+	w.extend(e, func() spec.Answer { return model(value, ttl.Milliseconds()) })
 }
 
 func (w *sharedPair) releaseRead(*rapid.T) {
@@ -219,10 +222,13 @@ func (w *sharedPair) waitUnannounced(*rapid.T) {
 
 func (w *sharedPair) extendWrite(*rapid.T) {
 	value, ttl := w.writer(), w.ttl()
-	e := NewExtension(1)
+	e, model := NewExtension(1), w.model.ExtendWrite
+	if w.flip("heals") {
+		e, model = Heal(), w.model.HealWrite
+	}
 	e.Add([]string{sharedKey}, value, ttl)
 	e.several = w.flip("beside readers")
-	w.extend(e, func() spec.Answer { return w.model.ExtendWrite(value, ttl.Milliseconds()) })
+	w.extend(e, func() spec.Answer { return model(value, ttl.Milliseconds()) })
 }
 
 // prefer puts a holder before all who wait. Each has its place for longer than the one before, so

@@ -111,7 +111,7 @@ func TestReadersAndMutexesAreExtendedTogether(t *testing.T) {
 	}
 	s.do("RPUSH", "c", "no lock")
 	extend := func(names []string, args ...any) string { return inWords(s.eval(names, args, extendKinds...)) }
-	assert.Equal(t, "[0 0 2 2]", extend([]string{"a", "b", "d", "e"}, "reads", 200000, "writes", "+300000", "reads", "+200000", "writes", 300000))
+	assert.Equal(t, "[0 0 2 2]", extend([]string{"a", "b", "d", "e"}, "reads", 200000, "writes", "+300000", "reads", "!+200000", "writes", "!300000"))
 	assert.Contains(t, extend([]string{"c", "a"}, "reads", "+200000", "reads", "+200000"), "WRONGTYPE")
 	assert.Equal(t, s.get("a"), s.get("d"))
 	assert.Equal(t, "writes", s.get("e"))

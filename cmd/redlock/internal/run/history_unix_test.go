@@ -85,12 +85,7 @@ func TestTheHistoryTellsWhyACommandDidNotRun(t *testing.T) {
 	})
 
 	holder = hold(t, urls, "job", "--ttl 5s --owner victim")
-	clitest.WaitFor(t, "the victim learns of it", func() bool {
-		// A renewal gives the masters the key again. If a busy machine is too late with the
-		// answers, the victim cannot tell that it was gone.
-		require.NoError(t, admin.Of(l).ForceUnlock(t.Context(), "job"))
-		return !holder.Running()
-	})
+	require.NoError(t, admin.Of(l).ForceUnlock(t.Context(), "job"))
 	status, stderr = holder.End(t)
 	assert.Equal(t, cli.ExitLost, status, stderr)
 	assert.Contains(t, noted(t, l, "job", admin.KindLost, "victim").Why, "a quorum of nodes no longer has it")

@@ -18,7 +18,7 @@ func (x *explorer) ends(w *world, c int, visit visitor) {
 	visit(&next, at(Ends, c, search.Nowhere, 0))
 }
 
-// extends is an extension that arrives at a node.
+// extends is an extension that arrives at a node, and heals; one that does not does less.
 func (x *explorer) extends(w *world, c, n int, visit visitor) {
 	if !x.Renew || w.clients[c].phase != holding {
 		return
@@ -30,14 +30,14 @@ func (x *explorer) extends(w *world, c, n int, visit visitor) {
 	if x.SlotOnly || x.SlotVotes {
 		m.Permits = x.Permits[c]
 	}
-	answer := m.Extend(valueOf(c), x.Permits[c], slot)
+	answer := m.Heal(valueOf(c), x.Permits[c], slot)
 	if x.SlotOnly || x.SlotVotes && known != 0 {
 		m.Permits = known
 	}
-	if answer == spec.Healed {
+	if answer == spec.Lacking {
 		m.firm &^= bitOf(slot - 1)
 	}
-	if answer == spec.Refused || answer == spec.Healed && !x.HealVotes {
+	if answer == spec.Refused || answer == spec.Lacking && !x.HealVotes {
 		visit(&next, at(Heals, c, n, int8(slot)))
 		return
 	}

@@ -14,8 +14,8 @@
 //
 //   - Entry.AcquireRead adds a member, unless the key is a writer's or a writer has announced
 //     itself. A reader whose turn has come passes that announcement.
-//   - Entry.ExtendRead votes if the member is alive. If it is not, and no writer has the key, the
-//     member is healed, which is no vote. An intent makes no difference to it, present or absent.
+//   - Entry.ExtendRead votes if the member is alive. If it is not, and no writer has the key,
+//     Entry.HealRead brings it back, which is no vote. An intent makes no difference to either.
 //   - Entry.ReleaseRead removes the member. The last one hands the key over: to a writer, or to all
 //     readers up to the next writer. A writer that stops waiting lets those readers in, too.
 //   - A waiting reader whose turn has come serves the readers at the front of the list: a real

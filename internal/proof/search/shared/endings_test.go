@@ -7,8 +7,8 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
-// extend is an extension. Its validity counts from the round's start, as the quorum of the votes
-// that have not expired allows.
+// extend is an extension that heals, and so does all that one does that does not. Its validity counts
+// from the round's start, as the quorum of the votes that have not expired allows.
 func (x *explorer) extend(w *world, c, n int, visit visitor) {
 	one, v := &w.clients[c], valueOf(c)
 	late := one.phase == over
@@ -19,7 +19,7 @@ func (x *explorer) extend(w *world, c, n int, visit visitor) {
 		case reader:
 			answer = x.ExtendRead(e, v, ttl)
 		case writer:
-			answer = e.ExtendWrite(v, ttl)
+			answer = e.HealWrite(v, ttl)
 		case foreign:
 			if e.ExtendForeign(v, ttl) {
 				answer = spec.Extended
@@ -42,7 +42,7 @@ func (x *explorer) extend(w *world, c, n int, visit visitor) {
 			if was.promise == 0 {
 				step.Broken = kept
 			}
-		case spec.Healed:
+		case spec.Lacking:
 			step.Kind = [...]search.Kind{PutBack, PutBackLate}[search.Bits(late)]
 			l.promise, l.vote = int8(ttl), x.CountHealed && !late
 			if was.promise > 0 {

@@ -99,7 +99,7 @@ type explorer struct {
 
 func newExplorer(config Config, rules Rules) *explorer {
 	search.Default(&rules.AcquireRead, (*entry).AcquireRead)
-	search.Default(&rules.ExtendRead, (*entry).ExtendRead)
+	search.Default(&rules.ExtendRead, (*entry).HealRead)
 	search.Default(&rules.ReleaseRead, (*entry).ReleaseRead)
 	search.Default(&rules.RaiseRead, (*entry).RaiseRead)
 	search.Default(&rules.ReleaseWrite, (*entry).ReleaseWrite)

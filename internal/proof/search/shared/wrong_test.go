@@ -19,7 +19,7 @@ func extendUnpurged(e *entry, v Value, ttl int64) spec.Answer {
 	if hasWriter(e) {
 		return spec.Refused
 	}
-	answer := spec.Healed
+	answer := spec.Lacking
 	if e.HasReader(v) {
 		answer = spec.Extended
 	}
@@ -82,7 +82,7 @@ func acquireThen(spoil func(e *entry, ttl int64)) acquiring {
 
 func extendThen(spoil func(e *entry, ttl int64)) extending {
 	return func(e *entry, v Value, ttl int64) spec.Answer {
-		answer := e.ExtendRead(v, ttl)
+		answer := e.HealRead(v, ttl)
 		if answer != spec.Refused {
 			spoil(e, ttl)
 		}
@@ -129,14 +129,14 @@ func extendUnlessIntent(e *entry, v Value, ttl int64) spec.Answer {
 	if e.Intent != nobody {
 		return spec.Refused
 	}
-	return e.ExtendRead(v, ttl)
+	return e.HealRead(v, ttl)
 }
 
 func extendAnyKey(e *entry, v Value, ttl int64) spec.Answer {
 	if hasWriter(e) {
 		e.Drop()
 	}
-	return e.ExtendRead(v, ttl)
+	return e.HealRead(v, ttl)
 }
 
 // acquireRevived and extendRevived leave the members of a key that was deleted.
