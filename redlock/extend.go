@@ -244,7 +244,7 @@ func (lock *Lock) takeSaidLocked(said round.Said, denied bool) {
 	if lock.state == held && (denied || lock.denials.Lost(count)) {
 		lock.endLocked(lost, lock.becauseLocked(errGone))
 	}
-	if lock.state == held && lock.release == nil {
+	if lock.state == held { // no release has been sent (S8)
 		lock.healLocked(said.Absent)
 		lock.preferLocked(said.Taken)
 	}

@@ -125,7 +125,8 @@ func (c *interrupted) Now() clock.Instant {
 func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		clk := &interrupted{Clock: c.Clock, within: "(*Locker).extend"}
-		lock := c.Lock(c.Renewing(redlock.WithTTL(3*time.Second), redlock.WithClock(clk)), "a")
+		l := c.Renewing(redlock.WithTTL(3*time.Second), redlock.WithClock(clk))
+		lock := c.Lock(l, "a", redlock.WithMinHold(1400*time.Millisecond))
 		unlock := func() { assert.NoError(t, lock.Unlock(ctx)) }
 		clk.happen.Store(&unlock)
 		time.Sleep(1500 * time.Millisecond)

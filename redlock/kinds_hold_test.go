@@ -198,6 +198,18 @@ func TestAHolderWhoseKeysWereDeletedLearnsOfItAfterLateAnswers(t *testing.T) {
 	})
 }
 
+// Its answer to the extension is on the way when the lock is released.
+func TestANodeThatLackedALockIsNotHealedBehindTheRelease(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		lock := c.of(k, c.Locker())
+		c.Del(k.name, 2)
+		c.Each(virtual.Delaying(0, 20*time.Millisecond), 2)
+		require.NoError(t, lock.Extend(ctx, 10*time.Second))
+		c.Unlock(lock)
+		c.LeavesNothing(time.Second)
+	})
+}
+
 // Renewal heals node after node. Each of them has said before that it does not have the lock.
 func TestAHolderWhoseKeysWereDeletedCannotWinThemBackOneByOne(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
