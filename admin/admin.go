@@ -90,9 +90,9 @@ func (o *Operator) Because(reason string) *Operator {
 // ForceUnlock deletes a lock on every node, or hands it to the longest waiter. It is for an
 // operator who knows that the holder is gone. A holder that is not gone learns of it at its next
 // round, or with [redlock.WithoutRenewal] at the end of its validity, and believes until then that
-// it holds the lock. If that round has no quorum in time, the next one decides; none of them wins the
-// lock back. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it over or
-// held nothing. Nodes that are away keep it until its TTL ends.
+// it holds the lock. If that round has no quorum in time, the next one decides; none of them wins
+// the lock back. ForceUnlock returns nil when a quorum of nodes has deleted the lock, handed it
+// over or held nothing. Nodes that are away keep it until its TTL ends.
 //
 // Values that were seen ([Status.Value]) are the only ones that it takes away: if the lock has
 // another holder by now, the error is [ErrChanged], as the masters compare. Without values it takes

@@ -16,9 +16,9 @@ import (
 )
 
 // Extend gives the lock a new TTL, from now on, with one round: a quorum of nodes must confirm that
-// they still hold it. A node that no longer has the key counts as a refusal, and so does the first
-// round that finds the key there again: it is set behind the refusal. The limits of [WithTTL] apply.
-// Renewal continues with the new TTL, even if the round failed.
+// they still hold it. A node that no longer has the key refuses. It gets the key back then, and
+// refuses once more: it votes from the second round on that finds the key. The limits of [WithTTL]
+// apply. Renewal continues with the new TTL, even if the round failed.
 //
 // A TTL shorter than what is left shortens the validity at once, whatever becomes of the round.
 // Otherwise a round that fails leaves the present validity as it is. The nodes that it reached

@@ -182,8 +182,8 @@ func TestANodeThatLackedALockVotesFromTheSecondRoundOn(t *testing.T) {
 	})
 }
 
-// As after ForceUnlock. An extension that is answered too late sets no keys, which the next one would
-// take for keys that were there all the time.
+// As after ForceUnlock. An extension that is answered too late sets no keys, which the next one
+// would take for keys that were there all the time.
 func TestAHolderWhoseKeysWereDeletedLearnsOfItAfterLateAnswers(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
 		lock := c.of(k, c.Locker(redlock.WithTTL(time.Minute), redlock.WithNodeTimeout(time.Second)))

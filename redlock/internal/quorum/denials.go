@@ -7,8 +7,8 @@ package quorum
 // vote: to set the key again (a heal), or to hand it over once it is free. So an extension that is
 // answered too late, or not at all, has given the holder no vote. And a holder that the lock was
 // taken from by force cannot win it back node by node: whatever gives it a vote comes behind a no,
-// and nodes that say no to several extensions in turn count together. Package search has looked for a
-// way around this.
+// and nodes that say no to several extensions in turn count together. Package search has looked for
+// a way around this.
 //
 // A vote that was given does not count in the extension that first finds it, because somebody else
 // may have held the lock before, and the nodes that noticed it must not be outvoted.

@@ -99,8 +99,8 @@ func (b *Batch) Deliver() {
 	b.tell(decided)
 }
 
-// Proven counts a node's votes, if the node proved that it remembers. If it did not, what it lacks is
-// of use all the same: it is healed before it votes again. It implements pipeline.Prover.
+// Proven counts a node's votes, if the node proved that it remembers. If it did not, what it lacks
+// is of use all the same: it is healed before it votes again. It implements pipeline.Prover.
 func (b *Batch) Proven(node int, reply any, proof *pipeline.Proof) {
 	if !b.members.Proven(node, proof) {
 		b.Complete(node, reply, members.ErrUnproven)

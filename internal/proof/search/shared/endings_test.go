@@ -7,8 +7,8 @@ import (
 	"github.com/redquorum/redquorum/internal/proof/spec"
 )
 
-// extend is an extension that heals, and so does all that one does that does not. Its validity counts
-// from the round's start, as the quorum of the votes that have not expired allows.
+// extend is an extension that heals; one that does not does less. Its validity counts from the
+// round's start, as the quorum of the votes that have not expired allows.
 func (x *explorer) extend(w *world, c, n int, visit visitor) {
 	one, v := &w.clients[c], valueOf(c)
 	late := one.phase == over
