@@ -86,7 +86,7 @@ var promises = []said{
 	{"redlock.Lock.Extend", "with one round", "extending in time"},
 	{"redlock.Lock.Extend", "or the validity ended first", "the validity ends while a machine sleeps"},
 	{"redlock.Lock.Extend", "a lost lock never comes back", "a lock never comes back"},
-	{"redlock.Lock.Extend", "Errors: ErrLost when a quorum says that it does not have the lock, or the validity ended first", "errors of Extend"},
+	{"redlock.Lock.Extend", "Errors: ErrLost when a quorum says that it does not have the lock, to this extension or to the last ones, or the validity ended first", "errors of Extend"},
 	{"redlock.Lock.Extend", "ErrReleased, ErrNoQuorum in a *QuorumError when too few nodes answered or they disagree", "calls of a lock that ended"},
 	{"redlock.Lock.Verify", "Errors: ErrLost when a quorum does not hold it (the lock is lost from then on), ErrReleased", "errors of Verify"},
 	{"redlock.Lock.Verify", "and the error of a ctx that ended", "verifying in time"},
