@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -137,13 +136,9 @@ func (a *actor) changeWithout(life *life) {
 const slightly = time.Millisecond
 
 // versionOf returns the number of the version that a master was told; 0 for none.
-func versionOf(m master) (number int64) {
-	marker, _, _ := m.get("redquorum:memory")
-	if _, version, found := strings.Cut(marker, " version="); found && strings.HasPrefix(marker, "active ") && !strings.Contains(marker, " joined=") {
-		text, _, _ := strings.Cut(version, ".")
-		number, _ = strconv.ParseInt(text, 10, 64) //nolint:errcheck // 0 then
-	}
-	return number
+func versionOf(m master) int64 {
+	marker, _, _ := m.get(memoryKey)
+	return versionIn(marker)
 }
 
 // removal is what became of a master that is in the lists of clients.

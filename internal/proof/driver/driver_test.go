@@ -49,7 +49,12 @@ func playVirtual(t *testing.T, p *plan) (r *run) {
 	return r
 }
 
-func planOf(seed uint64) *plan { return newPlan(seed, slices.Sorted(maps.Keys(virtualFaults))) }
+func planOf(seed uint64) *plan {
+	if p := newScene(seed); p != nil {
+		return p
+	}
+	return newPlan(seed, slices.Sorted(maps.Keys(virtualFaults)))
+}
 
 // outcome is what happened in many histories.
 type outcome struct {

@@ -47,6 +47,7 @@ type run struct {
 	versions  map[string]string // lists of members, by version
 	removals  []removal         // by master
 	wrong     []string
+	heard     func(master int, key, before, now string) // is told what masters keep about a cluster, if members change
 	timeline  history.Timeline
 	broken    int // faults that have begun
 }
@@ -60,13 +61,14 @@ const (
 
 // newRun returns a history of a plan in a world. Its context must be canceled.
 func newRun(t *testing.T, p *plan, w *world) *run {
-	w.prefix(p)
 	r := &run{
 		world: w, t: t, plan: p, ending: make(chan struct{}),
 		waiting: make(map[string]int), waited: make(map[string]int), checked: make(map[string]int), reached: make(map[string]int),
 		resources: make(map[string]*resource), versions: make(map[string]string), removals: make([]removal, len(w.endpoints)),
 	}
 	r.base, r.cancel = context.WithCancel(context.Background())
+	r.follow()
+	w.prefix(p)
 	return r
 }
 

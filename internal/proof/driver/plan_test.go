@@ -37,6 +37,7 @@ type plan struct {
 	lingers   time.Duration // the tracer, after a lock was acquired
 	acts      []*act
 	script    func(a *actor) // what happens instead of a storm
+	scene     string         // the name of that
 }
 
 // clientPlan is a Locker.

@@ -98,6 +98,7 @@ var promises = []said{
 	{"redlock.Lock.Unlock", "Unlock releases the lock on every node", "Unlock ends the lock"},
 	{"redlock.Lock.Unlock", "It returns nil when a quorum confirmed that it deleted the lock", "Unlock in calm times"},
 
+	{"docs/safety.md", "Then two clients may hold a lock until the first one's next round", "a holder is told with its next round"},
 	{"docs/safety.md", "A holder is told when a quorum has forgotten its lock: with its next round, or within a second if nothing is sent", "the holder of a forgotten lock is told"},
 
 	// redlock: hooks and statistics
@@ -135,6 +136,7 @@ var promises = []said{
 	{"admin.Operator.Inspect", "It returns what the nodes have answered by the node timeout or the end of ctx.", "inspecting in time"},
 	{"admin.Operator.Inspect", "ErrNoQuorum in a *QuorumError", "errors of Inspect"},
 	{"admin.Status", "a quorum of nodes holds nothing", "what Inspect tells"},
+	{"admin.Answers", "of the election, the newest on record first; none if there is no election", "an election is told with its terms"},
 	{"admin.NodeStatus", "processes that wait for the lock at this node", "Inspect tells who waits"},
 	{"admin.NodeStatus", "processes that wait for the lock at this node", "only waiters are on a list"},
 	{"redlock.NodeStats", "nil if it does", "masters that are well vote again"},
@@ -157,6 +159,10 @@ var promises = []said{
 	{"admin.Cluster.SetMaxTTL", "SetMaxTTL sets the longest TTL of the cluster's locks", "a change in calm times"},
 	{"admin.Cluster", "so all clients count by the same one", "all agree about the members"},
 	{"docs/operations.md", "each member must know the last change before the next one begins", "a dead member stops all changes but its removal"},
+	{"docs/operations.md", "each member must know the last change before the next one begins", "all know the last change when the next one begins"},
+	{"docs/operations.md", "each member must know the last change before the next one begins", "versions follow one another"},
+	{"docs/operations.md", "Between two changes, and before the first of a new cluster, MaxTTL passes", "MaxTTL passes between two changes"},
+	{"docs/safety.md", "There is one list of members per version", "no master goes back to an older version"},
 	{"docs/operations.md", "without that a program goes on, but does not start again", "a list without a majority of the members leads to nothing"},
 	{"docs/operations.md", "in one list grant nothing (`ErrInvalid`)", "masters of two clusters in one list grant nothing"},
 
