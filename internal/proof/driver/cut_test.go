@@ -171,8 +171,8 @@ func (c *cutting) round(n int) {
 }
 
 // forget has masters forget, but for the one that is away, and for the one that knows most: what
-// all have forgotten that knew it counts no more. Those that accepted the last change do, one after the
-// other, or any one, which is what it was at first when back is called.
+// all have forgotten that knew it counts no more. Those that accepted the last change do, one after
+// the other, or any one, which is what it was at first when back is called.
 func (c *cutting) forget(away, knows int) (back func()) {
 	one := c.rng.IntN(c.plan.masters)
 	switch luck := c.rng.IntN(4); {
