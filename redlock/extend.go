@@ -206,9 +206,9 @@ func (lock *Lock) takeExtension(x *extension, item *extended, verdict quorum.Ver
 		close(lock.extended)
 		lock.extended = nil
 	}
-	fresh := said.Absent.Minus(lock.denials.Lacks())
 	lock.denials.Decided(verdict)
-	if lock.takeSaidLocked(said, verdict == quorum.Denied); lock.state != held {
+	healed := lock.takeSaidLocked(said, verdict == quorum.Denied)
+	if lock.state != held {
 		return
 	}
 	// A longer TTL may have reached no node: what is left of the validity counts.
@@ -220,9 +220,8 @@ func (lock *Lock) takeExtension(x *extension, item *extended, verdict quorum.Ver
 			lock.until = item.until
 			l.expiry.Add(lock, item.until)
 		}
-		// Early if a node is healed now, so that it votes again soon.
-		if third := lock.ttl / renewalShare; fresh.Empty() || now.Add(after) > x.start.Add(third) {
-			after, from = third, x.start
+		if after = lock.soon(); !healed {
+			after, from = lock.ttl/renewalShare, x.start
 		}
 		if !lock.part {
 			l.counts.renewed.Add(1)
@@ -236,8 +235,10 @@ func (lock *Lock) takeExtension(x *extension, item *extended, verdict quorum.Ver
 
 // takeSaidLocked takes what nodes have said to an extension, also after its verdict: a lock that a
 // majority says it does not have is lost, and one that some nodes lack asks them for their votes.
-func (lock *Lock) takeSaidLocked(said round.Said, denied bool) {
+// It reports whether nodes are healed that were not when they were last asked.
+func (lock *Lock) takeSaidLocked(said round.Said, denied bool) (healed bool) {
 	l := lock.locker
+	fresh := said.Absent.Minus(lock.denials.Lacks())
 	lock.denials.Add(said.Absent.Or(said.Taken), said.Back)
 	lock.mayHold = lock.mayHold.Or(said.Back)
 	count := func(b *quorum.Ballot) quorum.Tally { return l.members.View().Count(b, quorum.All(len(l.nodes()))) }
@@ -248,7 +249,12 @@ func (lock *Lock) takeSaidLocked(said round.Said, denied bool) {
 		lock.healLocked(said.Absent)
 		lock.preferLocked(said.Taken)
 	}
+	return !fresh.Empty()
 }
+
+// soon is when a lock is extended again after nodes were healed. Until they vote, it is a lock of
+// fewer nodes.
+func (lock *Lock) soon() time.Duration { return min(retryMin, lock.ttl/retryShare) }
 
 // becauseLocked returns a reason with what the nodes said to the last extension, unless a quorum
 // granted it. Of one that is under way, it tells what is known so far: where the TTL is short, the
@@ -268,8 +274,11 @@ func (x *extension) Late(item int, said round.Said) {
 	lock := x.items[item].lock
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.expireLocked(lock.locker.clock.Now())
-	lock.takeSaidLocked(said, false)
+	now := lock.locker.clock.Now()
+	lock.expireLocked(now)
+	if lock.takeSaidLocked(said, false) && lock.state == held && !lock.extending {
+		lock.planRenewalLocked(now, lock.soon())
+	}
 }
 
 // healLocked sets the keys again at nodes that lack them.

@@ -198,6 +198,21 @@ func TestAHolderWhoseKeysWereDeletedLearnsOfItAfterLateAnswers(t *testing.T) {
 	})
 }
 
+// The node that lost the key first is healed, and votes again, by the time that the other one loses
+// it, soon after the renewal that found the key missing.
+func TestALockSurvivesNodesThatLoseItOneAfterTheOther(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		lock := c.of(k, c.Renewing(redlock.WithTTL(12*time.Second)))
+		c.Del(k.name, 2)
+		time.Sleep(4 * time.Second)
+		c.Del(k.name, 1)
+		time.Sleep(8 * time.Second)
+		require.NoError(t, lock.Err())
+		assert.NotContains(t, c.Holders(k.name), "")
+		c.Unlock(lock)
+	})
+}
+
 // Its answer to the extension is on the way when the lock is released.
 func TestANodeThatLackedALockIsNotHealedBehindTheRelease(t *testing.T) {
 	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
