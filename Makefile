@@ -141,7 +141,8 @@ release: ## publish the tag that is checked out (the workflow does)
 bench: ## run the benchmarks, each for BENCHTIME
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./bench
 
-# `go test` says what a benchmark ran on, and prints a line for each sample: the format of benchstat.
+# `go test` says what a benchmark ran on, and prints a line for each sample, in the format of
+# benchstat.
 MEASURE = go test -run '^$$' -timeout 60m . -full -bench
 
 versus: ## measure beside the peers, and write docs/benchmarks.md and its charts (6 minutes)

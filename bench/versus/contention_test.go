@@ -58,8 +58,8 @@ func contend(open func(setup) (peer, error), pause time.Duration) contention.Ope
 	}
 }
 
-// BenchmarkContention has many processes want one name, or thousands of goroutines a thousand names.
-// It fails when two held a name at once, or when a lock fails.
+// BenchmarkContention has many processes want one name, or thousands of goroutines a thousand
+// names. It fails when two held a name at once, or when a lock fails.
 func BenchmarkContention(b *testing.B) {
 	if !contention.Supported {
 		b.Skip("processes share no clock here")
@@ -90,8 +90,8 @@ func BenchmarkContention(b *testing.B) {
 	}
 }
 
-// TestEveryContenderExcludes does what BenchmarkContention does, at a size that takes a moment. Two that
-// hold the name at once are an error of Run.
+// TestEveryContenderExcludes does what BenchmarkContention does, at a size that takes a moment. Two
+// that hold the name at once are an error of Run.
 func TestEveryContenderExcludes(t *testing.T) {
 	if !contention.Supported {
 		t.Skip("processes share no clock here")

@@ -14,8 +14,8 @@ import (
 //	<!-- end NAME -->
 //
 // Where peers are its rows, the first is ours and has medians. The others have ours divided by
-// theirs, round by round, because a disturbance of a round affects both: the median, and in brackets
-// the lowest and the highest.
+// theirs, round by round, because a disturbance of a round affects both: the median, and in
+// brackets the lowest and the highest.
 type table struct {
 	name, command string
 	of            string   // the benchmark, and parts of its name

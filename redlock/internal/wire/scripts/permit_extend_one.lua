@@ -3,8 +3,8 @@
 -- the number of permits with it. Returns what extend.lua returns for a key.
 --
 -- Under another number nothing changes. A slot that is absent is healed only if the caller's number
--- can be in force, and then it is: otherwise the slot would keep a wrong number in force for as long
--- as its holder tries.
+-- can be in force, and then it is: otherwise the slot would keep a wrong number in force for as
+-- long as its holder tries.
 --
 -- While the caller's slot is there, no other number was admitted since. So if the number is gone or
 -- cannot be read, others deleted or overwrote it, and it is set again.

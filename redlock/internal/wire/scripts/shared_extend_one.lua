@@ -1,6 +1,6 @@
 -- extendReader gives one reader a new time to live, and no other: a reader that died does not live
--- longer because others renew. It does not look for intents, because a reader may go on. One that is
--- not there has no vote, and is healed as in extend.lua: a writer may have come and gone.
+-- longer because others renew. It does not look for intents, because a reader may go on. One that
+-- is not there has no vote, and is healed as in extend.lua: a writer may have come and gone.
 local function extendReader(key, value, ttlMillis, heals)
   local readers, holder = readersOf(key), redis.call('GET', key)
   local held = holder == marker
