@@ -98,33 +98,46 @@ func TestClientsThatSeeTheNodesDifferentlyTakeTurns(t *testing.T) {
 
 // Each Locker waits a node timeout (0.5 s) when it first finds the coordinator mute, and again each
 // time it retries that node. A waiter that its wake-up did not reach waits for a poll. A node in
-// quarantine is no coordinator.
+// quarantine is no coordinator. A run beside a slow one takes 1.3 s, but one in a hundred lasts
+// until the Lockers try that node again, and takes more than 3 s: of several, most must not.
 func TestACoordinatorInTroubleDelaysWaitersOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		trouble         func(*fakeredis.Node)
 		lockers, rounds int
+		runs            int
 		most            time.Duration
 	}{
-		"quarantined": {virtual.Empty, 3, 5, 100 * time.Millisecond},
-		"mute":        {virtual.Mute, 2, 20, 5 * time.Second},
-		"slow":        {virtual.Delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 5 * time.Second}, // 160 turns of 3 ms
+		"quarantined": {virtual.Empty, 3, 5, 1, 100 * time.Millisecond},
+		"mute":        {virtual.Mute, 2, 20, 1, 5 * time.Second},
+		"slow":        {virtual.Delaying(100*time.Millisecond, 100*time.Millisecond), 8, 20, 7, 3 * time.Second}, // 160 turns of 3 ms
 	} {
 		for node := range 5 { // one of them is the coordinator
-			runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
-				c.Grown()
-				c.Slow(time.Millisecond)
-				lockers := c.lockers(test.lockers)
-				takeTurns(t, lockers, 2, time.Millisecond)
-				c.Each(test.trouble, node)
-				if name == "quarantined" {
-					time.Sleep(time.Second) // to connect again
+			var quick, late []time.Duration
+			for range test.runs {
+				if max(len(quick), len(late)) > test.runs/2 {
+					break
 				}
-				took := virtual.Elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
-				t.Log(took)
-				assert.Less(t, took, test.most)
-				c.Each(virtual.Unmute, node)
-				c.LeavesNothing(15 * time.Second)
-			})
+				runBubble(t, fmt.Sprint(name, node), 5, func(t *testing.T, c *cluster) {
+					c.Grown()
+					c.Slow(time.Millisecond)
+					lockers := c.lockers(test.lockers)
+					takeTurns(t, lockers, 2, time.Millisecond)
+					c.Each(test.trouble, node)
+					if name == "quarantined" {
+						time.Sleep(time.Second) // to connect again
+					}
+					took := virtual.Elapsed(func() { takeTurns(t, lockers, test.rounds, time.Millisecond) })
+					t.Log(took)
+					if took < test.most {
+						quick = append(quick, took)
+					} else {
+						late = append(late, took)
+					}
+					c.Each(virtual.Unmute, node)
+					c.LeavesNothing(15 * time.Second)
+				})
+			}
+			assert.LessOrEqual(t, len(late), test.runs/2, "%s%d took %v", name, node, late)
 		}
 	}
 }
