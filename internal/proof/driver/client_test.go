@@ -20,6 +20,7 @@ type client struct {
 	machine *machine // nil if it never sleeps
 	clock   clock.Clock
 	nodes   []*pool.Node // that its Lockers share, if they do
+	network *network     // its own; nil if it has none
 
 	mu   sync.Mutex // guards life
 	life *life
@@ -36,11 +37,15 @@ type life struct {
 	mu     sync.Mutex // guards the fields below
 	hooks  map[string]uint64
 	states map[*redlock.Lock]string // the last hook of a lock
+	waited map[*redlock.Lock]bool   // Waited was called for them
 }
 
 // newClient returns a client with a Locker.
-func (r *run) newClient(p *clientPlan) *client {
-	c := &client{run: r, plan: p}
+func (r *run) newClient(p *clientPlan) *client { return r.newClientBehind(p, nil) }
+
+// newClientBehind returns a client whose network is its own.
+func (r *run) newClientBehind(p *clientPlan, n *network) *client {
+	c := &client{run: r, plan: p, network: n}
 	if p.sleeps {
 		c.machine = &machine{world: r.clock, ahead: p.ahead}
 	}
@@ -78,13 +83,17 @@ func (c *client) endpoints() (endpoints []string) {
 
 // open makes a Locker. It returns nil if that fails, which it must not.
 func (c *client) open() *life {
-	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string)}
+	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string), waited: make(map[*redlock.Lock]bool)}
 	opts := append(slices.Clone(c.plan.opts), redlock.WithClock(c.clock), redlock.WithHooks(l.hooked()))
 	var err error
 	if c.plan.nodes {
 		l.locker, err = redlock.NewFromNodes(c.nodes, opts...)
 	} else {
-		l.locker, err = redlock.New(c.endpoints(), append(opts, redlock.WithPool(c.run.dial...))...)
+		dial := c.run.dial
+		if c.network != nil {
+			dial = append(slices.Clone(dial), pool.WithDialer(c.network.Dial))
+		}
+		l.locker, err = redlock.New(c.endpoints(), append(opts, redlock.WithPool(dial...))...)
 	}
 	c.run.promise("New takes what is valid", err == nil, "New(%v): %v", c.plan.list, err)
 	return l
@@ -136,9 +145,16 @@ func (l *life) moves(lock *redlock.Lock, hook string, after ...string) {
 	l.mu.Lock()
 	l.hooks[hook]++
 	last := l.states[lock]
-	l.states[lock] = hook
+	l.states[lock], l.waited[lock] = hook, l.waited[lock] || hook == "Waited"
 	l.mu.Unlock()
 	l.client.run.promise("the order of hooks", slices.Contains(after, last), "%s of %q after %q", hook, lock.Name(), last)
+}
+
+// hasWaited reports whether a call waited for a lock.
+func (l *life) hasWaited(lock *redlock.Lock) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waited[lock]
 }
 
 // close closes the Locker, which the client has no longer, and looks at what Close promises.

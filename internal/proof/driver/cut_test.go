@@ -40,6 +40,16 @@ const (
 // forgotten, or have got back what they had before.
 func cutsChoices(a *actor) {
 	a.ready()
+	c := a.cutting()
+	for i := range 3 {
+		c.round(i)
+	}
+	c.heals(-1)
+	time.Sleep(time.Second)
+}
+
+// cutting returns what cuts operators off from now on.
+func (a *actor) cutting() *cutting {
 	c := &cutting{actor: a, off: make([]func(), len(a.masters)), knows: -1, drops: -1}
 	for _, m := range a.masters {
 		marker, _, _ := m.get(memoryKey)
@@ -49,11 +59,7 @@ func cutsChoices(a *actor) {
 	a.run.mu.Lock()
 	a.heard = c.hears
 	a.run.mu.Unlock()
-	for i := range 3 {
-		c.round(i)
-	}
-	c.heals(-1)
-	time.Sleep(time.Second)
+	return c
 }
 
 // hears is told that a master has another register, or another marker.

@@ -199,6 +199,8 @@ func (r *run) tells(held []*handle) {
 			}
 			r.promise("Inspect tells the holder", told || r.plan.forgets || r.plan.lists || l.client.plan.blind(r.plan.masters), "%v: Inspect by %s: %+v, %v", h.hold, l.client.plan.who, status, err)
 			r.promise("Inspect tells the owner", !told || h.hold.Shared || strings.Contains(h.hold.Who, status.Owner) && status.Owner != "", "%v: Inspect: owner %q", h.hold, status.Owner)
+			waited := len(h.request.names) == 1 && h.life.hasWaited(h.lock) // of several names, some attempts do not
+			r.promise("Inspect tells that a lock was waited for", !told || h.hold.Shared || status.Since.Waited || !waited, "%v: Inspect: %+v", h.hold, status.Since)
 			for _, n := range status.Nodes {
 				r.promise("Inspect tells who waits", n.Waiting == 0 && len(n.Waiters) == 0 || !r.plan.calm() || r.plan.has(foreigners),
 					"%s: %d wait at %s for %q, and nobody does", l.client.plan.who, n.Waiting, n.Endpoint, name)

@@ -25,6 +25,12 @@ type scene struct {
 // scenes are all of them, by name.
 var scenes = map[string]scene{
 	"a marker that comes back":   {[]int{3}, 4 * time.Second, losing, comesBack},
+	"a client that dies":         {[]int{1, 3}, 2 * time.Second, func(*plan) {}, diesHolding},
+	"a vote not confirmed":       {[]int{3, 5}, time.Minute, breaking, unconfirmed},
+	"a change alone":             {[]int{3}, 4 * time.Second, changing, changesOnce},
+	"adoptions at moments":       {[]int{1, 3}, 2 * time.Second, func(*plan) {}, adoptsAtMoments},
+	"lists of two clusters":      {[]int{4, 5, 6}, 500 * time.Millisecond, twoClusters, beginsWithTwo},
+	"two numbers of permits":     {[]int{3, 5}, 2 * time.Second, func(*plan) {}, numbersMeet},
 	cutChoices:                   {[]int{3, 3, 5}, 500 * time.Millisecond, changing, cutsChoices},
 	"a leader of hours":          {[]int{1, 3}, time.Minute, func(*plan) {}, leadsForHours},
 	"a key that one master lost": {[]int{3}, 2 * time.Second, breaking, losesKey},
@@ -33,8 +39,9 @@ var scenes = map[string]scene{
 const (
 	cutChoices = "choices that are cut"
 
-	// sceneShare is of how many histories one is a scene.
-	sceneShare = 8
+	// sceneShare is of how many histories one is a scene, and cutShare of how many scenes one has
+	// choices that are cut.
+	sceneShare, cutShare = 6, 3
 )
 
 // newScene draws the plan of a scene; nil if a seed has none.
@@ -45,7 +52,7 @@ func newScene(seed uint64) *plan {
 		return nil
 	}
 	p.scene = cutChoices
-	if rng.IntN(2) == 0 {
+	if rng.IntN(cutShare) > 0 {
 		p.scene = pick(rng, slices.Sorted(maps.Keys(scenes))...)
 	}
 	s := scenes[p.scene]
@@ -53,7 +60,9 @@ func newScene(seed uint64) *plan {
 	s.plan(p)
 	for i := range 3 {
 		c := p.drawClient(i, p.rng("client", uint64(i))) //nolint:gosec // it is not negative
-		c.list, c.nodes = rng.Perm(p.masters), false
+		if c.nodes = false; !p.lists {
+			c.list = rng.Perm(p.masters)
+		}
 		p.clients = append(p.clients, c)
 	}
 	return p
@@ -84,10 +93,14 @@ func (a *actor) ready() {
 
 // lasting takes a name with the longest TTL, without renewal.
 func (a *actor) lasting(life *life, name string) *handle {
-	q := a.unrenewed(a.mutex(name, false))
+	return a.acquireBy(life, a.long(a.mutex(name, false)))
+}
+
+// long asks for a lock with the longest TTL, without renewal.
+func (a *actor) long(q *request) *request {
 	q.asked.ttl = a.plan.maxTTL
 	q.asked.opts = append(q.asked.opts, redlock.WithTTL(q.asked.ttl))
-	return a.acquireBy(life, q)
+	return a.unrenewed(q)
 }
 
 // comesBack has a master forget, and get back the marker that it had before, when all others know

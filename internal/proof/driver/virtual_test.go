@@ -34,6 +34,7 @@ func virtual(t *testing.T, p *plan) *world {
 		w.masters = append(w.masters, m)
 	}
 	w.endpoints = all.Endpoints()
+	w.connect = all.Dial
 	store := fakeredis.New(clk, fakeredis.WithoutCommandLog())
 	t.Cleanup(store.Close)
 	w.store, w.command = "store:6379", (&fakeMaster{Node: store}).do

@@ -1,6 +1,8 @@
 package driver_test
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
@@ -14,6 +16,7 @@ type world struct {
 	endpoints []string
 	masters   []master
 	dial      []pool.Option    // by which masters and store are reached
+	connect   connect          // to a master, in virtual time
 	options   []redlock.Option // of a Locker
 	store     string           // the endpoint of a queue's
 	command   command          // to the store, by others
@@ -23,6 +26,9 @@ type world struct {
 
 // command sends a command on a connection of its own. Errors are returned as they are.
 type command func(name string, args ...any) (any, error)
+
+// connect connects to a master.
+type connect func(ctx context.Context, network, address string) (net.Conn, error)
 
 // master is one Redis master, with its faults.
 type master interface {
