@@ -31,6 +31,7 @@ var scenes = map[string]scene{
 	"adoptions at moments":       {[]int{1, 3}, 2 * time.Second, func(*plan) {}, adoptsAtMoments},
 	"lists of two clusters":      {[]int{4, 5, 6}, 500 * time.Millisecond, twoClusters, beginsWithTwo},
 	"two numbers of permits":     {[]int{3, 5}, 2 * time.Second, func(*plan) {}, numbersMeet},
+	"scripts that are forgotten": {[]int{1, 3}, time.Minute, breaking, forgetsScripts},
 	cutChoices:                   {[]int{3, 3, 5}, 500 * time.Millisecond, changing, cutsChoices},
 	"a leader of hours":          {[]int{1, 3}, time.Minute, func(*plan) {}, leadsForHours},
 	"a key that one master lost": {[]int{3}, 2 * time.Second, breaking, losesKey},
