@@ -251,13 +251,14 @@ func (a *actor) looks(h *handle) {
 	if err == nil {
 		a.promise("Err says what Remaining does", left > 0 || h.lock.Remaining() <= 0, "%v: Err is nil, and %v are left", h.hold, left)
 	}
-	if !a.world.look || left <= 0 || h.hold.Shared || h.wild() || a.plan.forgets || a.plan.unsettled() || h.hold.Late {
+	if !a.world.look || left <= 0 || h.wild() || a.plan.forgets || a.plan.unsettled() || h.hold.Late {
 		return
 	}
 	for _, name := range h.hold.Names {
 		kept := 0
 		for _, m := range a.masters {
-			if value, ttl, found := m.get(name); found && value == h.hold.Value && ttl+time.Millisecond > left {
+			value, ttl, found := m.get(name)
+			if found && (value == h.hold.Value || h.hold.Shared && strings.HasSuffix(value, "|"+shared)) && ttl+time.Millisecond > left {
 				kept++
 			}
 		}

@@ -103,6 +103,7 @@ var promises = []said{
 	{"redlock.Lock.Unlock", "It returns nil when a quorum confirmed that it deleted the lock", "Unlock in calm times"},
 
 	{"docs/safety.md", "Then two clients may hold a lock until the first one's next round", "a holder is told with its next round"},
+	{"docs/safety.md", "An adoption stands, or the old holder keeps its lock, or nobody has the lock until its TTL ends", "an adoption ends no lock before its holder knows"},
 	{"docs/safety.md", "A holder is told when a quorum has forgotten its lock: with its next round, or within a second if nothing is sent", "the holder of a forgotten lock is told"},
 
 	// redlock: hooks and statistics

@@ -18,6 +18,8 @@ var seldom = []*act{
 	{"many calls at once", 1, bursts},
 	{"a release that is late", 4, releasesLate},
 	{"a caller alone with a master", 1, alone},
+	{"an adoption with a shorter TTL", 1, adoptsBriefly},
+	{"readers with TTLs of their own", 1, readsForLonger},
 }
 
 // theirs is what others write where no lock of ours is.
@@ -123,7 +125,19 @@ func overwrites(a *actor) {
 			_, _ = m.do(command, append([]any{key}, args...)...) //nolint:errcheck // all are up
 		}
 	}
-	if a.rng.IntN(2) == 0 {
+	switch a.rng.IntN(3) {
+	case 0:
+		names, life := []string{name, a.fresh()}, a.life()
+		for _, one := range names {
+			everywhere("ZADD", one, 1, theirs)
+		}
+		lock, err := life.locker.TryLockAny(a.base, names)
+		a.promise("ErrTaken means that somebody has it", lock == nil && !is(err, redlock.ErrTaken), "TryLockAny of what is no lock: %v, %v", lock, err)
+		for _, one := range names {
+			everywhere("DEL", one)
+		}
+		return
+	case 1:
 		everywhere("ZADD", "redquorum:fence:"+name, 1, theirs)
 		if h := a.acquire(a.fenced(a.unrenewed(a.mutex(name, false)))); h != nil {
 			a.unlock(h)
@@ -231,5 +245,52 @@ func alone(a *actor) {
 	a.acquireBy(l, a.unrenewed(a.mutex(a.fresh(), false)))
 	if healing.Stop() {
 		heal()
+	}
+}
+
+// adoptsBriefly has a lock adopted with a TTL that ends before the old holder stops believing that
+// it has it. The masters keep it for as long.
+func adoptsBriefly(a *actor) {
+	if !a.plan.calm() || !a.look {
+		return
+	}
+	name := "wild-" + a.fresh()
+	h := a.lasting(a.life(), name)
+	if h == nil {
+		return
+	}
+	h.taken.Store(true)
+	life := a.life()
+	lock, err := life.locker.Adopt(a.base, name, h.hold.Value, redlock.WithTTL(a.plan.maxTTL/8), redlock.WithoutRenewal())
+	if err != nil {
+		return
+	}
+	life.got.Add(1)
+	left, kept := h.lock.Remaining(), 0
+	for _, m := range a.masters {
+		if value, ttl, _ := m.get(name); value == lock.Value() && ttl+time.Millisecond > left {
+			kept++
+		}
+	}
+	a.promise("an adoption ends no lock before its holder knows", kept > a.plan.masters/2 || lock.Err() != nil, "%v: it was adopted, %v are left, and only %d masters keep it that long", h.hold, left, kept)
+	_ = lock.Unlock(a.base) //nolint:errcheck // the name is not used again
+}
+
+// readsForLonger has a reader be extended for less than another one still has. That one has the
+// name until its validity ends.
+func readsForLonger(a *actor) {
+	if !a.plan.calm() || !a.look {
+		return
+	}
+	name := a.fresh()
+	first, second := a.acquire(a.unrenewed(a.reader(name, false))), a.acquire(a.unrenewed(a.reader(name, false)))
+	if first != nil && second != nil {
+		_ = second.lock.Extend(a.base, first.ttl/8) //nolint:errcheck // somebody may have released it
+		a.looks(first)
+	}
+	for _, h := range []*handle{first, second} {
+		if h != nil {
+			a.unlock(h)
+		}
 	}
 }
