@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -222,6 +223,12 @@ func (r *run) changeable() {
 	time.Sleep(2 * time.Second)
 	versions := make(map[int64]bool)
 	for _, c := range r.clients {
+		up := 0
+		for _, n := range c.current().locker.Stats().Nodes {
+			if n.Barred == nil && n.State == pool.Up {
+				up++
+			}
+		}
 		m, err := admin.Of(c.current().locker).Cluster().Members(ctx)
 		r.agree(&m)
 		if r.outlived(err) {
@@ -229,6 +236,7 @@ func (r *run) changeable() {
 		}
 		r.promise("all agree about the members", err == nil || ctx.Err() != nil, "Members by %s: %v", c.plan.who, err)
 		versions[m.Version] = true
+		r.promise("masters that are well vote again", up >= len(m.Members) || ctx.Err() != nil || r.stuck(), "%s has %d masters that vote, and these are members: %+v", c.plan.who, up, m.Members)
 	}
 	r.promise("all agree about the members", len(versions) == 1 || ctx.Err() != nil, "versions: %v", versions)
 }

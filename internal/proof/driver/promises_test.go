@@ -104,6 +104,9 @@ var promises = []said{
 
 	{"docs/safety.md", "Then two clients may hold a lock until the first one's next round", "a holder is told with its next round"},
 	{"docs/safety.md", "An adoption stands, or the old holder keeps its lock, or nobody has the lock until its TTL ends", "an adoption ends no lock before its holder knows"},
+	{"docs/safety.md", "No wait depends on a message, another client or one master", "no wait depends on one master"},
+	{"docs/safety.md", "A release never arrives before the SET of its attempt", "nothing arrives behind a release"},
+	{"docs/design.md", "A reply that is too large, unasked for or of the wrong kind ends the connection", "a reply that is too long is not waited for"},
 	{"docs/safety.md", "A holder is told when a quorum has forgotten its lock: with its next round, or within a second if nothing is sent", "the holder of a forgotten lock is told"},
 
 	// redlock: hooks and statistics
@@ -172,6 +175,10 @@ var promises = []said{
 	{"docs/safety.md", "whoever changes it and whoever dies meanwhile", "a change that was begun is finished"},
 	{"docs/operations.md", "Between two changes, and before the first of a new cluster, MaxTTL passes", "MaxTTL passes between two changes"},
 	{"docs/safety.md", "There is one list of members per version", "no master goes back to an older version"},
+	{"docs/operations.md", "Raised, it is in force when all members know it, so not while one is down", "a longer MaxTTL is in force when all know it"},
+	{"docs/operations.md", "a client that may use it counts these masters after MaxTTL", "who may use INFO counts what others marked"},
+	{"docs/troubles.md", "this version cannot tell whether it remembers", "a master that a later version marked has no vote"},
+	{"redlock.WithCluster", "with it, masters that lost everything are never taken for a new cluster", "masters that lost everything are not taken for a new cluster"},
 	{"docs/operations.md", "without that a program goes on, but does not start again", "a list without a majority of the members leads to nothing"},
 	{"docs/operations.md", "in one list grant nothing (`ErrInvalid`)", "masters of two clusters in one list grant nothing"},
 
@@ -218,7 +225,7 @@ func TestPromises(t *testing.T) {
 	for _, pkg := range []string{"redlock", "admin", "election", "fence", "queue"} {
 		commentsOf(t, pkg, comments)
 	}
-	for _, page := range []string{"docs/safety.md", "docs/operations.md"} {
+	for _, page := range []string{"docs/design.md", "docs/safety.md", "docs/operations.md", "docs/troubles.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", page))
 		require.NoError(t, err)
 		comments[page] = strings.Join(strings.Fields(string(text)), " ")

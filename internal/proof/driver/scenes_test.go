@@ -35,6 +35,18 @@ var scenes = map[string]scene{
 	cutChoices:                   {[]int{3, 3, 5}, 500 * time.Millisecond, changing, cutsChoices},
 	"a leader of hours":          {[]int{1, 3}, time.Minute, func(*plan) {}, leadsForHours},
 	"a key that one master lost": {[]int{3}, 2 * time.Second, breaking, losesKey},
+	"a key that stays":           {[]int{3}, 2 * time.Second, breaking, keepsTooLong},
+	"a part of the keys":         {[]int{3}, 4 * time.Second, losing, tears},
+	"a later version":            {[]int{3}, 2 * time.Second, breaking, writesLater},
+	"a look at more":             {[]int{3}, 2 * time.Second, losing, looksFurther},
+	"a master used alone":        {[]int{3}, 2 * time.Second, losing, isUsedAlone},
+	"a cluster that is named":    {[]int{3}, 500 * time.Millisecond, changing, namesItsCluster},
+	"a longer MaxTTL":            {[]int{3}, 500 * time.Millisecond, changing, raises},
+	"a message held back":        {[]int{3}, time.Minute, breaking, heldBack},
+	"a reply without end":        {[]int{1, 3}, 2 * time.Second, breaking, announces},
+	"a vote that is passed on":   {[]int{3}, 4 * time.Second, breaking, passesAround},
+	"a master of others":         {[]int{3}, 500 * time.Millisecond, changing, addsAnother},
+	"a list that is forbidden":   {[]int{3}, 2 * time.Second, changing, forbidsItsList},
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -144,7 +145,31 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 	},
 }
 
+// sceneFaults are those that only scenes let begin.
+var sceneFaults = map[string]func(m *fakeMaster, much int) (heal func()){
+	"forbids INFO": func(m *fakeMaster, _ int) func() {
+		m.RefuseWith("NOPERM this user has no permissions to run it", "info")
+		return func() { m.RefuseWith("", "info") }
+	},
+	"forbids its list": func(m *fakeMaster, _ int) func() {
+		m.ReplyRaw(func(command []string) []byte {
+			if slices.Contains(command, membersKey) {
+				return []byte("-NOPERM No permissions to access a key\r\n")
+			}
+			return nil
+		})
+		return func() { m.ReplyRaw(nil) }
+	},
+	"announces a long reply": func(m *fakeMaster, much int) func() {
+		m.Inject([]byte(endless[much%len(endless)]))
+		return func() {}
+	},
+}
+
 var (
+	// endless are the beginnings of replies that are longer than any that is asked for.
+	endless = []string{"$1048577\r\n", "*4097\r\n"}
+
 	// surplus are replies that nobody asked for. None of them is a grant: one of the right kind
 	// may be believed (docs/safety.md#limits).
 	surplus = []string{"*1\r\n$5\r\nstray\r\n", "$-1\r\n", ":0\r\n", "-ERR no\r\n"}
@@ -163,7 +188,10 @@ var (
 )
 
 func (m *fakeMaster) breaks(fault string, much int) (heal func()) {
-	begin := virtualFaults[fault]
+	begin, found := virtualFaults[fault]
+	if !found {
+		begin = sceneFaults[fault]
+	}
 	if begin == nil {
 		panic(fmt.Sprintf("no fault %q", fault))
 	}
