@@ -331,3 +331,60 @@ func TestAMasterThatForgotIsBroughtHomeByWhoKnowsItByAnotherName(t *testing.T) {
 		c.heals(c.byAnotherName([]string{"other:6379", "node1:6379"}))
 	})
 }
+
+// returned is a cluster of three, of which the last was removed while it was away, and comes back
+// with its memory. A client slept through that: of those that were told of it, it hears only some.
+func (c *cluster) returned(deaf ...int) (slept *redlock.Locker, dead []atomic.Bool, operator *redlock.Locker, leave func()) {
+	c.T.Helper()
+	c.Grown()
+	dead = make([]atomic.Bool, len(c.Servers))
+	slept = c.Among([]int{0, 1, 2}, c.Sparing(dead))
+	c.Unlock(c.Lock(slept, "a"))
+	virtual.SetAll(dead, true)
+	away := make([]atomic.Bool, len(c.Servers))
+	away[2].Store(true)
+	operator = c.Among([]int{0, 1, 2}, c.Sparing(away))
+	return slept, dead, operator, func() {
+		virtual.SetAll(away, true)
+		virtual.SetAll(dead, false)
+		for _, i := range deaf {
+			dead[i].Store(true)
+		}
+	}
+}
+
+// B has its lock on n1 and n3, which was added since. N0 forgot, and A hears from n1 what that was
+// told.
+func TestNoMasterRejoinsByTheWordOfARemovedOneBesideAMember(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		slept, _, operator, leave := c.returned(3)
+		c.change(operator, remove(2))
+		c.change(operator, add(3))
+		away := make([]atomic.Bool, len(c.Servers))
+		away[0].Store(true)
+		b := c.Among([]int{0, 1, 3}, c.Sparing(away))
+		c.Each(virtual.Empty, 0)
+		leave()
+		time.Sleep(3 * virtual.MaxTTL)
+		lock := c.Lock(b, "a")
+		c.refused(lock, slept)
+		require.NoError(t, lock.Err())
+	})
+}
+
+// N1 rejoined by the word of the removed master when a client heard nobody else.
+func TestMembersThatRejoinedByTheWordOfARemovedOneRejoinAnew(t *testing.T) {
+	inCluster(t, 3, 1, func(t *testing.T, c *cluster) {
+		slept, dead, operator, leave := c.returned(0)
+		c.tell(list("before", 0, 1, 2), 0, 1)
+		c.change(operator, remove(2))
+		c.Each(virtual.Empty, 1)
+		leave()
+		time.Sleep(3 * virtual.MaxTTL)
+		c.Unlock(c.Lock(slept, "a"))
+		require.Equal(t, []int{2, 0, 1}, []int{c.told(1), c.told(2), c.told(3)})
+		dead[0].Store(false)
+		c.change(slept, add(3))
+		assert.Equal(t, []string{"0", "1", "3"}, c.members(slept))
+	})
+}

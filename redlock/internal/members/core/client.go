@@ -127,17 +127,32 @@ func (c *Client) Newest(reports []Report, ours *record.Roster, byMember bool) (n
 }
 
 // LookAfter returns the version that a client looks after: the one by which it counts votes, or
-// the newest that is remembered, if no member remembers that one and so it does not count: too
-// many of its members forgot, or are away. It returns nil if none is remembered: then a new
+// the newest that a member of it remembers, if too few members of the former could choose another
+// one: they forgot, were told more, or are away. It returns nil if none is remembered: then a new
 // cluster may be formed.
+//
+// Otherwise a master that forgot would rejoin at an older version by the word of a removed master,
+// which was not told so, beside members of the newest that count without both. (S38,
+// docs/safety.md)
 func (c *Client) LookAfter(ours *record.Roster, reports []Report) *record.Roster {
 	newest := c.Newest(reports, ours, true)
 	switch {
 	case newest == nil || ours == nil:
 		return newest
-	case newest.Version.Above(ours.Version) && !c.Remembered(ours, reports):
+	case newest.Version.Number > ours.Version.Number && c.choosers(ours, reports) < ours.Need(),
+		newest.Version.Above(ours.Version) && !c.Remembered(ours, reports):
 		return newest
 	default:
 		return ours
 	}
+}
+
+// choosers counts the members that could choose the version after one.
+func (c *Client) choosers(roster *record.Roster, reports []Report) (n int) {
+	for i := range reports {
+		if r := &reports[i]; c.Remembers(r, roster) && !r.Register.Unlearned {
+			n++
+		}
+	}
+	return n
 }

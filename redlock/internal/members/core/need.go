@@ -95,6 +95,10 @@ func (c *Client) Todo(of Care) (t Todo) {
 // While the version does not count, a master that was told the one before is not told this one
 // without a look at whether a majority of that one's members has accepted it. (S39,
 // docs/safety.md)
+//
+// Nor is a member that was told an older one: it forgot, and rejoined by the word of a removed
+// master. A lock that it granted since may stand on others like it, and is over when it has waited.
+// (S38)
 func (c *Client) NeedOf(r *Report, of Care) (need Need, member string) {
 	roster, p := of.Roster, r.Place
 	remembers := r.Marker.State == record.MarkerActive
@@ -114,6 +118,8 @@ func (c *Client) NeedOf(r *Report, of Care) (need Need, member string) {
 		return Ahead, ""
 	case ours && !of.Counts && p.Version == roster.Before && r.Told() != nil:
 		return Finish, ""
+	case ours && !of.Counts && p.Version.Number < roster.Before.Number && r.Told() != nil && roster.Index(p.Member) >= 0:
+		return Wait, p.Member
 	case ours && p.IsTold():
 		return needsTelling(r, roster, of.Counts), ""
 	default:

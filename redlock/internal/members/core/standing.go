@@ -54,6 +54,9 @@ func (c *Client) Standing(roster *record.Roster, reports []Report) (Standing, er
 	if len(left) < roster.Need() { // the marker of another one is of a life that is over
 		return Standing{}, &NoRosterError{len(left), roster.Need()}
 	}
+	if c.LookAfter(roster, reports) != roster { // who forgot would learn from one that was removed
+		return Standing{}, &NoRosterError{c.choosers(roster, reports), roster.Need()}
+	}
 	for _, p := range roster.Members {
 		if s.Told[p.ID] < roster.Version.Number {
 			s.Behind = append(s.Behind, p)

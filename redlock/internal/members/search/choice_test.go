@@ -270,14 +270,7 @@ func (x *explorer) tellsIfChosen(w *world, o int) bool {
 func (x *explorer) rejoins(w *world, all []core.Report, o int, visit visitor) {
 	one := &w.operators[o]
 	c, care := x.client(x.told(w)), x.care(all, one.cur)
-	var remember set
-	for i := range all {
-		if c.Remembers(&all[i], care.Roster) {
-			remember = remember.with(i)
-		}
-	}
-	remember |= one.promised
-	if one.told != 0 || !x.Ahead && remember != 0 && remember&w.latest().members() == 0 {
+	if one.told != 0 || !x.Ahead && x.isCutOff(w, all, one) {
 		return
 	}
 	given := x.given(one)
@@ -298,6 +291,33 @@ func (x *explorer) rejoins(w *world, all []core.Report, o int, visit visitor) {
 		step(c.LetRejoin(r, x.ballot(one), given), Rejoins)
 	}
 	step(c.Teach(care.Roster, x.ballot(one), given, all), Learns)
+}
+
+// isCutOff reports whether somebody can go on with a version only who hears no member of the newest
+// one: of those that could choose after it, all were removed, and others who remember more lead to
+// that. This is outside of the promise.
+func (x *explorer) isCutOff(w *world, all []core.Report, one *operator) bool {
+	c, cur := x.client(x.told(w)), x.roster(one.cur)
+	remember, choose := one.promised, one.promised
+	for i := range all {
+		if c.Remembers(&all[i], cur) {
+			remember = remember.with(i)
+			if !all[i].Register.Unlearned {
+				choose = choose.with(i)
+			}
+		}
+	}
+	newest := w.latest().members()
+	if choose == 0 || choose&newest != 0 {
+		return false
+	}
+	for i := range masters {
+		heard := slices.DeleteFunc(slices.Clone(all), func(r core.Report) bool { return r.Node != i && !remember.has(r.Node) })
+		if newest.has(i) && !remember.has(i) && w.masters[i].state == active && c.LookAfter(cur, heard) == cur {
+			return false
+		}
+	}
+	return true
 }
 
 func by(kind proof.Kind, o, at int, t text) proof.Event {

@@ -87,6 +87,13 @@
 // a text leads to others that were told a later one, as long as one of them remembers. So it finds
 // what a client would that hears all masters. What it believes is what counted, as ever.
 //
+// Looking after. A client looks after the text by which it counts, as long as a majority of its
+// members is there that could choose the next one. Otherwise that is the newest text that one of
+// its members remembers: there, masters rejoin and are told, and nothing is chosen after the older
+// one. A member that names a text from before the one before, where the newest does not count,
+// rejoined by the word of a removed master (below). It waits again, as one that forgot, because
+// what it granted since may be in use.
+//
 // # Why it is right
 //
 // Any majority of a text and any majority of the next one share a master, because they differ in
@@ -102,7 +109,8 @@
 //
 // That is the case outside of the promise (Config.Ahead): a master that was removed without being
 // told comes back with its memory, and a forgetful one rejoins by its word alone, cut off from
-// every member of the newest text.
+// every member of the newest text. Who hears one of these looks after what that one was told. When
+// all are heard again, the forgetful one waits, and rejoins there (Config.Rejoined).
 //
 // A marker of an earlier life that comes back may name any version, and its master may have lost
 // any key. But if every majority with it has another member that was shown the later life before

@@ -24,6 +24,9 @@ type Config struct {
 	Forgets   int // how often a master forgets, 0..3
 	Revivals  int // how often the marker of an earlier life comes back
 
+	// Rejoined forgot before the search begins, and are back at the first one by the word of Late.
+	Rejoined set
+
 	// Forgotten followed the first one: its majority chose it, and forgot that, and who chose it
 	// has told it to nobody yet.
 	Forgotten set
@@ -74,7 +77,7 @@ func newExplorer(config Config, rules Rules) *explorer {
 	}
 	x.ballotsEnd = x.endsInTime() && !x.LongBallots
 	for m, run := 0, 0; m < masters; m++ { // neighbours to whom the same may happen
-		for _, s := range append([]set{config.First, config.Adds, config.Removes, config.Late, config.Forgotten}, config.Later...) {
+		for _, s := range append([]set{config.First, config.Adds, config.Removes, config.Late, config.Rejoined, config.Forgotten}, config.Later...) {
 			if m > 0 && s.bit(m) != s.bit(m-1) {
 				run = m
 			}
@@ -91,7 +94,10 @@ func (x *explorer) Start() (w world) {
 		t = t.next(members)
 		w.known[t.number()] = t
 		for m := range masters {
-			if members.has(m) && (i == 0 || !x.Late.has(m)) {
+			switch {
+			case i == 0 && x.Rejoined.has(m):
+				w.masters[m] = master{state: active, told: t, promised: unlearned}
+			case members.has(m) && (i == 0 || !(x.Late | x.Rejoined).has(m)):
 				w.masters[m] = master{state: active, told: t}
 			}
 		}

@@ -30,6 +30,11 @@ var (
 	revived = Config{First: a | b | c, Clients: 2, Operators: 1, Ballots: 1, Versions: 2, Forgets: 1, Revivals: 1}
 	// forgotten has a version that its majority chose and forgot, and that is told late.
 	forgotten = Config{First: a | b | c | d, Forgotten: b | c | d, Removes: a | b | c, Operators: 2, Ballots: 2, Versions: 2}
+	// returned has two that rejoined by the word of a removed one, cut off from the newest member.
+	returned = Config{
+		First: a | b | c, Later: []set{a | b | c | d, a | b | d}, Late: c, Rejoined: a | b,
+		Clients: 2, Operators: 1, Ballots: 1, Versions: 4,
+	}
 	// removed has a removed master that was not told, and one that forgets.
 	removed = Config{
 		First: a | b | c, Later: []set{a | b}, Late: c, Adds: d,
@@ -65,6 +70,10 @@ func TestTwoClientsNeverHoldTheLockAtOnceWhateverMembersChange(t *testing.T) {
 	holds("two changes, and a master that forgets", proof.Soak,
 		with(twice, func(it *Config) { it.Adds, it.Ballots, it.Forgets = d, 2, 1 }), Rules{}, 1_000_000)
 	holds("a removed master that was not told, and one that forgets", proof.Soak, removed, Rules{}, 700_000)
+}
+
+func TestMembersThatRejoinedByTheWordOfARemovedOneWaitAgain(t *testing.T) {
+	proof.Holds(t, Explore, nil)("two of three", proof.Always, returned, Rules{}, 1_000, FindsOut, Rejoins, Holds)
 }
 
 func TestAChangeWaitsForWhatWasCountedBeforeTheLast(t *testing.T) {

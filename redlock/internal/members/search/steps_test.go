@@ -102,10 +102,14 @@ func (x *explorer) tends(w *world, all []core.Report, t text, visit visitor) {
 			x.tell(w, change, proof.Event{Kind: IsTold, Client: proof.Nobody, Node: change.Of.Node, Number: t.number()}, visit)
 		}
 	}
-	for _, wait := range todo.Waits {
-		if next := *w; x.forget(&next, wait.Of.Node, wait.Swap) {
-			visit(&next, proof.Event{Kind: FindsOut, Client: proof.Nobody, Node: wait.Of.Node})
+	next, last := *w, proof.Nowhere
+	for _, wait := range todo.Waits { // at once: all that are not cut off
+		if x.forget(&next, wait.Of.Node, wait.Swap) {
+			last = wait.Of.Node
 		}
+	}
+	if last != proof.Nowhere {
+		visit(&next, proof.Event{Kind: FindsOut, Client: proof.Nobody, Node: last})
 	}
 }
 
