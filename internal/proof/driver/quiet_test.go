@@ -104,15 +104,28 @@ func (r *run) learns() {
 }
 
 // stuck reports whether no version of the members is told to a majority of its own, after a removal
-// that two faults have cut (cutsChanges): then nothing that needs votes works until an operator
-// ends it (docs/operations.md).
+// that two faults have cut (cutsChanges), or that all members forgot: then nothing that needs votes
+// works until an operator ends it (docs/operations.md).
 func (r *run) stuck() bool {
 	var all []int
 	for i := range r.masters {
 		all = append(all, i)
 	}
 	counting, _ := r.leadingOf(all)
-	return r.plan.cutsChanges() && len(counting) == 0
+	return (r.plan.cutsChanges() || r.plan.changes && r.outlasted()) && len(counting) == 0
+}
+
+// outlasted reports whether only removed masters remember a list of members. No client whose list
+// has one of them gets anything then (docs/operations.md#restarts).
+func (r *run) outlasted() (removed bool) {
+	for _, m := range r.masters {
+		t := toldBy(m)
+		if t != nil && slices.Contains(t.members, memberOf(m)) {
+			return false
+		}
+		removed = removed || t != nil
+	}
+	return removed
 }
 
 // outlived reports whether a call failed because its list has a master that was removed from a
