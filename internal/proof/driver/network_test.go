@@ -249,7 +249,7 @@ func (a *actor) givesBack(c *client, q *request, heal func()) {
 		_ = lock.Unlock(a.base) //nolint:errcheck // a majority confirms it
 	}
 	heal()
-	time.Sleep(time.Second)
+	time.Sleep(300 * latency) // a vote that was handed over ends by itself a little later
 	for i, m := range a.masters {
 		for _, name := range append(q.names, q.names[0]+"#1") {
 			value, ttl, _ := m.get(name)
