@@ -223,13 +223,8 @@ func (r *run) changeable() {
 	time.Sleep(2 * time.Second)
 	versions := make(map[int64]bool)
 	for _, c := range r.clients {
-		up := 0
-		for _, n := range c.current().locker.Stats().Nodes {
-			if n.Barred == nil && n.State == pool.Up {
-				up++
-			}
-		}
 		m, err := admin.Of(c.current().locker).Cluster().Members(ctx)
+		up := c.current().voting(len(m.Members))
 		r.agree(&m)
 		if r.outlived(err) {
 			continue
@@ -239,6 +234,24 @@ func (r *run) changeable() {
 		r.promise("masters that are well vote again", up >= len(m.Members) || ctx.Err() != nil || r.stuck(), "%s has %d masters that vote, and these are members: %+v", c.plan.who, up, m.Members)
 	}
 	r.promise("all agree about the members", len(versions) == 1 || ctx.Err() != nil, "versions: %v", versions)
+}
+
+// voting counts the masters that vote, once so many do. A Locker that was idle may be about to take
+// over a change that it has just seen.
+func (l *life) voting(enough int) (up int) {
+	for range 10 {
+		up = 0
+		for _, n := range l.locker.Stats().Nodes {
+			if n.Barred == nil && n.State == pool.Up {
+				up++
+			}
+		}
+		if up >= enough {
+			break
+		}
+		time.Sleep(10 * latency)
+	}
+	return up
 }
 
 // logs changes MaxTTL and back, and looks whether the log has it.
