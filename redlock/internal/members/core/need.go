@@ -148,7 +148,7 @@ func needsTelling(r *Report, roster *record.Roster, counts bool) Need {
 // another one.
 func (c *Client) needsOfMember(r *Report, of Care) (need Need, member string) {
 	id, is := c.MemberOf(r, of.Roster, of.Reports)
-	p, t := r.Place, r.Told()
+	p := r.Place
 	switch {
 	case !is:
 		return Leave, ""
@@ -156,9 +156,9 @@ func (c *Client) needsOfMember(r *Report, of Care) (need Need, member string) {
 		return Rejoin, id
 	case !p.IsTold() && (p.Joined == 0 || p.Cluster == of.Roster.Cluster && of.Mine):
 		return Wait, id // it waited for a client that did not know how long, or that it is a member
-	case t != nil && len(t.Members) == 1 && of.Mine:
-		// Somebody has used it alone after it forgot. It may have forgotten locks that it granted
-		// as a member, so it waits, and then it rejoins.
+	case r.isAlone() && of.Mine:
+		// Somebody has used it alone after it forgot, or was about to. It may have forgotten locks
+		// that it granted as a member, so it waits, and then it rejoins.
 		return Wait, id
 	default:
 		return Leave, ""

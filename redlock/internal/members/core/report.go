@@ -40,6 +40,13 @@ func (r *Report) Told() *record.Roster {
 	return t
 }
 
+// isAlone reports whether the master is all of its cluster, whether it has been told so or has only
+// joined that: whoever used it alone may have ended in between.
+func (r *Report) isAlone() bool {
+	t := r.Register.Told
+	return t != nil && t.Cluster == r.Place.Cluster && t.Version == r.Place.Version && len(t.Members) == 1
+}
+
 // IsTorn reports whether the master has lost a part of its keys: its marker names a version that
 // it was told, and the register does not have it. One script writes both, and they are read by
 // one. So the marker, which is still there, vouches for nothing.
