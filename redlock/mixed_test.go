@@ -173,8 +173,10 @@ func (m *mixedFleet) foreign(rng *rand.Rand) {
 
 // turns starts a worker, which has turns until the fleet is done.
 func (m *mixedFleet) turns(s *side, rng *rand.Rand, take func() (release func())) {
+	m.mu.Lock()
 	worker := len(s.holds)
 	s.holds = append(s.holds, 0)
+	m.mu.Unlock()
 	m.all.Go(func() {
 		for over := false; !over; {
 			began := time.Now()
