@@ -49,8 +49,8 @@ func keepsTooLong(a *actor) {
 	a.promise("no wait depends on one master", a.clock.Now() < dies.Add(8*time.Second), "%q ended everywhere but at one master, and nobody gets it", name)
 }
 
-// tears has a master come back without the list of members, and without a lock that a bare majority
-// has, but with its marker. It has no vote for what others hold.
+// tears has a master lose the list of members, and a lock that a bare majority has, but not its
+// marker. Once a client has looked at it, it has no vote for what others hold.
 func tears(a *actor) {
 	a.ready()
 	order, name := a.rng.Perm(a.plan.masters), "torn-"+a.fresh()
@@ -64,7 +64,8 @@ func tears(a *actor) {
 	for _, key := range []string{membersKey, name} {
 		_, _ = torn.do("DEL", key) //nolint:errcheck // it is up
 	}
-	torn.breaks("killed", 0)()
+	torn.breaks("disconnects", 0)()
+	time.Sleep(a.plan.maxTTL / 8)
 	for h.lock.Err() == nil {
 		life := a.newClient(&a.plan.clients[0]).current()
 		a.acquireBy(life, a.unrenewed(a.mutex(name, false)))

@@ -300,14 +300,18 @@ func (r *run) renumbers(held []*handle) {
 		if err != nil {
 			return
 		}
-		_, err = take(permits + 2)
+		other, err := take(permits + 2)
 		// A client that does not discover may ask only one of the two masters that have the number.
 		unsure := r.clients[(permits+2)%len(r.clients)].plan.blind(r.plan.masters) && is(err, redlock.ErrTaken)
 		r.promise("another number of permits is refused", is(err, redlock.ErrInvalid) || unsure || lock.Err() != nil || r.busy(err), "TryAcquire of %d beside %d: %v", permits+2, permits, err)
 		time.Sleep(lock.Remaining() * 3 / 4)
-		_, err = take(permits + 2)
+		late, err := take(permits + 2)
 		r.promise("another number of permits is refused", err != nil || lock.Err() != nil, "TryAcquire of %d beside %d, when most of its TTL is over: %v", permits+2, permits, err)
-		_ = r.releases(lock) //nolint:errcheck // the next permit needs it
+		for _, l := range []*redlock.Lock{lock, other, late} {
+			if l != nil { // the others may have come when the first was over
+				_ = r.releases(l) //nolint:errcheck // the next permit needs it
+			}
+		}
 		time.Sleep(5 * latency)
 		for i, m := range r.masters {
 			_, _, kept := m.get("redquorum:permits:" + name)
