@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -105,22 +106,18 @@ func TestServersThatMayNotVoteAreNamedAndSentNothing(t *testing.T) {
 	}
 }
 
-// awaitBarred waits until the third node is known not to vote, and Stats says why.
+// awaitBarred waits until the third node is known not to vote, and Stats says why. It may be barred
+// for a moment for another reason: as one that nobody has looked at yet.
 func (m misfit) awaitBarred(t *testing.T, l *redlock.Locker) {
 	t.Helper()
+	var why error
 	await(t, "the third node may not vote", func() bool {
 		nodes := l.Stats().Nodes
-		if nodes[0].State != pool.Up || nodes[1].State != pool.Up {
-			return false
+		if why = nodes[2].Err; nodes[2].State == pool.Up {
+			why = nodes[2].Barred
 		}
-		return nodes[2].Barred != nil || nodes[2].State == pool.Down && nodes[2].Err != nil
+		return nodes[0].State == pool.Up && nodes[1].State == pool.Up && errors.Is(why, m.reason)
 	})
-	node := l.Stats().Nodes[2]
-	why := node.Err
-	if node.State == pool.Up {
-		why = node.Barred
-	}
-	require.ErrorIs(t, why, m.reason)
 	assert.Regexp(t, m.words, why.Error())
 }
 
