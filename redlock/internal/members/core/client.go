@@ -139,7 +139,7 @@ func (c *Client) LookAfter(ours *record.Roster, reports []Report) *record.Roster
 	switch {
 	case newest == nil || ours == nil:
 		return newest
-	case newest.Version.Number > ours.Version.Number && c.choosers(ours, reports) < ours.Need(),
+	case newest.Version.Number > ours.Version.Number && choosers(c, ours, reports) < ours.Need(),
 		newest.Version.Above(ours.Version) && !c.Remembered(ours, reports):
 		return newest
 	default:
@@ -148,7 +148,7 @@ func (c *Client) LookAfter(ours *record.Roster, reports []Report) *record.Roster
 }
 
 // choosers counts the members that could choose the version after one.
-func (c *Client) choosers(roster *record.Roster, reports []Report) (n int) {
+func choosers(c *Client, roster *record.Roster, reports []Report) (n int) {
 	for i := range reports {
 		if r := &reports[i]; c.Remembers(r, roster) && !r.Register.Unlearned {
 			n++

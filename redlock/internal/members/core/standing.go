@@ -55,7 +55,7 @@ func (c *Client) Standing(roster *record.Roster, reports []Report) (Standing, er
 		return Standing{}, &NoRosterError{len(left), roster.Need()}
 	}
 	if c.LookAfter(roster, reports) != roster { // who forgot would learn from one that was removed
-		return Standing{}, &NoRosterError{c.choosers(roster, reports), roster.Need()}
+		return Standing{}, &NoRosterError{choosers(c, roster, reports), roster.Need()}
 	}
 	for _, p := range roster.Members {
 		if s.Told[p.ID] < roster.Version.Number {
