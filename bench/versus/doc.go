@@ -47,8 +47,8 @@
 // of every change.
 //
 // BenchmarkContention is about the opposite, one name that everyone wants. Every peer takes its
-// turn, with so many processes of so many goroutines, each of which locks, unlocks and locks again. The
-// redsyncs are those over redigo and rueidis as above, with a pause between two attempts of their
-// own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. It fails if two
-// held the name at once. The longest wait is one that the end may have cut off.
+// turn, with so many processes of so many goroutines, each of which locks, unlocks and locks again.
+// The redsyncs are those over redigo and rueidis as above, with a pause between two attempts of
+// their own (50 to 250 ms), of 1 ms, and of 5 ms; they try until the end of the window. It fails if
+// two held the name at once. The longest wait is one that the end may have cut off.
 package versus

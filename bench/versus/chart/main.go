@@ -4,8 +4,8 @@
 //	go run ./chart -docs ../../docs
 //
 // It reads lock.txt, recovery.txt and scale.txt in charts below the docs, writes an SVG of
-// throughput and one of recovery beside them, and makes the tables of benchmarks.md again. A test fails if any
-// of these is older than the data.
+// throughput and one of recovery beside them, and makes the tables of benchmarks.md again. A test
+// fails if any of these is older than the data.
 package main
 
 import (
