@@ -180,6 +180,8 @@ func (a *actor) once(n *network, one int, keys []string, before string) (heal fu
 		for _, m := range a.masters {
 			m.(*fakeMaster).OnCommand(nil)
 		}
+		mu.Lock() // a command may still be looked at
+		defer mu.Unlock()
 		if off >= 0 {
 			n.cuts(a.endpoints[off], false)
 		}
