@@ -100,12 +100,14 @@ var promises = []said{
 	{"redlock.Lock.Unlock", "It returns ErrLost when the lock was lost before", "a lost lock stays lost"},
 	{"redlock.Lock.Unlock", "and a *QuorumError with ErrNoQuorum when too few nodes answered", "errors of Unlock"},
 	{"redlock.Lock.Unlock", "Unlock releases the lock on every node", "Unlock ends the lock"},
+	{"redlock.Lock.Unlock", "Nodes that cannot be reached get the release when they are back", "a master that is back gets the release"},
 	{"redlock.Lock.Unlock", "It returns nil when a quorum confirmed that it deleted the lock", "Unlock in calm times"},
 
 	{"docs/safety.md", "Then two clients may hold a lock until the first one's next round", "a holder is told with its next round"},
 	{"docs/safety.md", "An adoption stands, or the old holder keeps its lock, or nobody has the lock until its TTL ends", "an adoption ends no lock before its holder knows"},
 	{"docs/safety.md", "No wait depends on a message, another client or one master", "no wait depends on one master"},
 	{"docs/safety.md", "A release never arrives before the SET of its attempt", "nothing arrives behind a release"},
+	{"docs/safety.md", "An extension never arrives after the release of its lock", "nothing arrives behind a release"},
 	{"docs/design.md", "A reply that is too large, unasked for or of the wrong kind ends the connection", "a reply that is too long is not waited for"},
 	{"docs/safety.md", "A holder is told when a quorum has forgotten its lock: with its next round, or within a second if nothing is sent", "the holder of a forgotten lock is told"},
 

@@ -42,7 +42,7 @@ var scenes = map[string]scene{
 	"a master used alone":        {[]int{3}, 2 * time.Second, losing, isUsedAlone},
 	"a cluster that is named":    {[]int{3}, 500 * time.Millisecond, changing, namesItsCluster},
 	"a longer MaxTTL":            {[]int{3}, 500 * time.Millisecond, changing, raises},
-	"a message held back":        {[]int{3}, time.Minute, breaking, heldBack},
+	"a message held back":        {[]int{3}, time.Minute, breaking, comesBehind},
 	"a reply without end":        {[]int{1, 3}, 2 * time.Second, breaking, announces},
 	"a vote that is passed on":   {[]int{3}, 4 * time.Second, breaking, passesAround},
 	"a master of others":         {[]int{3}, 500 * time.Millisecond, changing, addsAnother},
