@@ -46,7 +46,7 @@ var promises = []said{
 	{"redlock.Locker.Semaphore", "The nodes keep it until the last permit is given back", "nodes keep the number of permits while one is held"},
 	{"admin.Operator.InspectSemaphore", "It tells the number of permits that the nodes know", "the number that InspectSemaphore tells"},
 	{"redlock.Locker.Do", "The context of fn ends when ctx ends or the lock is lost", "the context of Do"},
-	{"redlock.Locker.Do", "The lock is released when fn returns or panics", "Do releases"},
+	{"redlock.Locker.Do", "The lock is released when fn returns or panics; a panic continues", "Do releases"},
 	{"redlock.Locker.Do", "With errors.Is, the error of Do matches the error of fn, ErrLost if the lock was lost meanwhile", "the error of Do"},
 	{"redlock.Locker.Do", "If the lock cannot be acquired, fn is not called and the error is that of Lock.", "Do without its lock"},
 	{"redlock.WithoutRenewal", "By default a lock is renewed in the background as long as it is held", "a lock that is renewed lasts"},

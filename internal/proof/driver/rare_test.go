@@ -13,6 +13,7 @@ var rare = []string{
 	"a choice that waited",
 	"a dead letter beside a newer task",
 	"a function that goes on after Close",
+	"a function of Do that panicked",
 	"a grant without enough validity",
 	"a leader that resigned",
 	"a lock beside a broken master",
