@@ -232,6 +232,7 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.promise("the names of a lock", h.named(), "%s: %s %v: %v, first %q", a.who, q.call, q.names, lock.Names(), lock.Name())
 	a.promise("Fence with fencing only", (lock.Fence() != 0) == q.asked.fencing && lock.Fence() < 1<<53, "%s: %s: token %d", a.who, q.call, lock.Fence())
 	a.promise("validity below the TTL", left <= ttl-life.client.plan.allowance(ttl), "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
+	a.promise("the validity that the TTL gives", left >= h.least(ttl, a.since(began)) || lock.Err() != nil || life.client.plan.sleeps || !a.look, "%s: %s: %v left of a TTL of %v", a.who, q.call, left, ttl)
 	if off := a.offTime(lock.Fence()); a.plan.masters > 2 && q.asked.fencing && !a.plan.tokensByClocks() {
 		// A counter that others overwrote begins a minute ahead.
 		a.promise("tokens are near the time", off < 90*time.Second, "%s: %s: token %d is off by %v", a.who, q.call, lock.Fence(), off)

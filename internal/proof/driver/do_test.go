@@ -25,7 +25,7 @@ func (a *actor) runsOn(ctx context.Context, h *handle) {
 	h.mu.Lock()
 	released := h.released // by somebody else
 	h.mu.Unlock()
-	over := h.extended.Load() || h.request.asked.maxHold > 0 || a.clock.Now() >= h.hold.From.Add(h.ttl)
+	over := h.extended.Load() > 0 || h.request.asked.maxHold > 0 || a.clock.Now() >= h.hold.From.Add(h.ttl)
 	a.reachIf("a function that goes on after Close", true)
 	a.promise("Close leaves the lock of a function", kept > a.plan.masters/2 || released || over, "%v: its function runs, and %d masters have it", h.hold, kept)
 }
@@ -76,7 +76,7 @@ var errFunction = errors.New("fn failed")
 func (d *do) call() {
 	defer func() {
 		if value := recover(); value != nil {
-			d.err = value.(panicked) //nolint:errcheck,forcetypeassert // any other panic is not the driver's
+			d.err = value.(panicked) //nolint:forcetypeassert // any other panic is not the driver's
 		}
 	}()
 	d.err = d.life.locker.Do(d.ctx, d.q.names[0], d.function, d.q.asked.opts...)

@@ -22,7 +22,7 @@ type handle struct {
 	ttl     time.Duration
 
 	extends  atomic.Int32 // calls of Extend under way
-	extended atomic.Bool  // Extend was called
+	extended atomic.Int32 // calls of Extend
 	taken    atomic.Bool  // somebody has begun to take it from its holder
 
 	mu       sync.Mutex // guards the fields below
@@ -30,6 +30,8 @@ type handle struct {
 	released bool // Unlock was called
 
 	unconfirmed bool // it returned ErrNoQuorum
+	settled     bool // it returned something else,
+	told        error
 }
 
 // wild reports whether others may take the lock from its holder at any time.
@@ -39,6 +41,16 @@ func (h *handle) wild() bool { return strings.HasPrefix(h.request.names[0], "wil
 func (h *handle) renewed() bool {
 	asked := &h.request.asked
 	return h.life.client.plan.renewal && !asked.unrenewed && asked.maxHold == 0
+}
+
+// least returns how much validity is left at least, so long after a call that gave the lock its
+// TTL: nodes count whole milliseconds.
+func (h *handle) least(ttl, took time.Duration) time.Duration {
+	left := ttl - h.life.client.plan.allowance(ttl) - time.Millisecond - took
+	if longest := h.request.asked.maxHold; longest > 0 {
+		left = min(left, longest-h.since(h.hold.Since))
+	}
+	return left
 }
 
 // watch looks at the lock until it has ended: Done is closed just when the validity ends. Until
@@ -216,7 +228,7 @@ func (a *actor) extend(h *handle) {
 	defer ctx.cancel()
 	before := h.lock.Err()
 	h.extends.Add(1)
-	h.extended.Store(true)
+	calls := h.extended.Add(1)
 	a.note(a.who, "Extend %v to %v", h.hold.Names, ttl)
 	err := h.lock.Extend(ctx, ttl)
 	a.note(a.who, "Extend %v: %v", h.hold.Names, err)
@@ -226,6 +238,8 @@ func (a *actor) extend(h *handle) {
 	a.ended("Extend", h, before, err)
 	if left := h.lock.Remaining(); err == nil && alone && h.request.asked.minHold == 0 {
 		a.promise("Extend gives the TTL", left <= ttl-h.life.client.plan.allowance(ttl), "%s: Extend to %v, and %v are left", a.who, ttl, left)
+		latest := h.extended.Load() == calls && a.look && !h.life.client.plan.sleeps
+		a.promise("Extend gives the TTL", !latest || left >= h.least(ttl, a.since(began)) || h.lock.Err() != nil, "%s: Extend to %v, and %v are left", a.who, ttl, left)
 	}
 	a.reachIf("an extension beside a broken master", err == nil && a.open.Load() > 0)
 	a.reachIf("an extension of a lock that somebody takes", before == nil && h.taken.Load())
@@ -309,18 +323,14 @@ func (a *actor) unlock(h *handle) {
 	// The master that another release was on its way to may have refused this lock. Then it needs
 	// the one that is ill.
 	bare := len(a.plan.faults) > 0 && !strings.HasPrefix(h.hold.Names[0], "once")
-	if a.plan.steady() && a.look && before == nil && !again && !h.wild() && !bare && !h.taken.Load() && began < h.hold.Since.Add(h.ttl/3) && !h.extended.Load() {
+	if a.plan.steady() && a.look && before == nil && !again && !h.wild() && !bare && !h.taken.Load() && began < h.hold.Since.Add(h.ttl/3) && h.extended.Load() == 0 {
 		a.promise("Unlock in calm times", !is(err, redlock.ErrNoQuorum), "%v: Unlock: %v", h.hold, err)
 	}
+	a.unlocked(h, err)
 	a.reachIf("a release that was not confirmed", is(err, redlock.ErrNoQuorum))
 	a.reachIf("a release that was confirmed later", again && err == nil && before != nil)
 	a.reachIf("a release under an ended context", ctx.Err() != nil && !again && err == nil)
 	a.reachIf("a release of a lost lock", is(before, redlock.ErrLost))
-	if is(err, redlock.ErrNoQuorum) && !is(err, redlock.ErrLost) {
-		h.mu.Lock()
-		h.unconfirmed = true
-		h.mu.Unlock()
-	}
 	if err == nil && !again {
 		h.mu.Lock()
 		h.hold.Returned, h.hold.Confirmed = a.clock.Now(), true
@@ -345,4 +355,18 @@ func (a *actor) released(h *handle) {
 		a.promise("a quorum has deleted what Unlock confirms", kept <= a.plan.masters/2 || a.plan.masters == 1 && kept == 0,
 			"%v: Unlock returned nil, and %d of %d masters keep it", h.hold, kept, a.plan.masters)
 	}
+}
+
+// unlocked compares what Unlock returned with what it did before, and notes it.
+func (a *actor) unlocked(h *handle, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if is(err, redlock.ErrNoQuorum) && !is(err, redlock.ErrLost) {
+		h.unconfirmed = true
+		a.promise("Unlock again does nothing", !h.settled, "%v: Unlock: %v, and before: %v", h.hold, err, h.told)
+		return
+	}
+	same := !h.settled || is(h.told, redlock.ErrLost) == is(err, redlock.ErrLost) && (h.told == nil) == (err == nil)
+	a.promise("Unlock again does nothing", same, "%v: Unlock: %v, and before: %v", h.hold, err, h.told)
+	h.settled, h.told = true, err
 }

@@ -202,9 +202,21 @@ func unlocksAll(a *actor) {
 	defer ctx.cancel()
 	a.note(a.who, "UnlockAll of %s", life.client.plan.who)
 	life.unlocked.Store(true)
+	var mine []*handle
+	for _, h := range a.held() {
+		if h.life == life {
+			mine = append(mine, h)
+		}
+	}
 	err := life.locker.UnlockAll(ctx)
 	a.inTime("unlocking in time", "UnlockAll", began, life.client.plan.nodeTimeout(a.plan.maxTTL), nil)
 	a.promise("errors of UnlockAll", err == nil || is(err, redlock.ErrLost, redlock.ErrNoQuorum, redlock.ErrClosed), "%s: UnlockAll: %v", a.who, err)
+	for _, h := range mine {
+		a.promise("UnlockAll releases all", h.lock.Err() != nil || is(err, redlock.ErrClosed), "%v: it is held after UnlockAll", h.hold)
+		if err == nil && is(h.lock.Err(), redlock.ErrReleased) {
+			a.released(h)
+		}
+	}
 }
 
 func members(a *actor) {
