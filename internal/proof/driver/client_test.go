@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,9 @@ type life struct {
 
 	mu     sync.Mutex // guards the fields below
 	hooks  map[string]uint64
-	states map[*redlock.Lock]string // the last hook of a lock
-	waited map[*redlock.Lock]bool   // Waited was called for them
+	states map[*redlock.Lock]string        // the last hook of a lock
+	waited map[*redlock.Lock]time.Duration // what Waited was told of them
+	nodes  map[string]bool                 // those that Node last said to vote
 }
 
 // newClient returns a client with a Locker.
@@ -83,7 +85,7 @@ func (c *client) endpoints() (endpoints []string) {
 
 // open makes a Locker. It returns nil if that fails, which it must not.
 func (c *client) open() *life {
-	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string), waited: make(map[*redlock.Lock]bool)}
+	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string), waited: make(map[*redlock.Lock]time.Duration), nodes: make(map[string]bool)}
 	opts := append(slices.Clone(c.plan.opts), redlock.WithClock(c.clock), redlock.WithHooks(l.hooked()))
 	var err error
 	if c.plan.nodes {
@@ -114,18 +116,30 @@ func (l *life) hooked() redlock.Hooks {
 	}
 	return redlock.Hooks{
 		Acquired: func(lock *redlock.Lock) { l.moves(lock, "Acquired", "") },
-		Waited:   func(lock *redlock.Lock, _ time.Duration) { l.moves(lock, "Waited", "Acquired") },
-		Renewed:  func(lock *redlock.Lock) { l.moves(lock, "Renewed", "Acquired", "Waited", "Renewed") },
+		Waited: func(lock *redlock.Lock, d time.Duration) {
+			l.moves(lock, "Waited", "Acquired")
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.waited[lock] = d
+		},
+		Renewed: func(lock *redlock.Lock) { l.moves(lock, "Renewed", whileHeld...) },
+		Unrenewed: func(lock *redlock.Lock, err error) {
+			l.moves(lock, "Unrenewed", whileHeld...)
+			var votes *redlock.QuorumError
+			l.client.run.promise("Unrenewed tells why", errors.As(err, &votes) && votes.Op == "extend" && errors.Is(err, redlock.ErrNoQuorum), "Unrenewed: %v", err)
+			l.client.run.reachIf("a renewal that got no quorum", true)
+		},
 		Lost: func(lock *redlock.Lock, err error) {
-			l.moves(lock, "Lost", "Acquired", "Waited", "Renewed")
+			l.moves(lock, "Lost", whileHeld...)
 			l.client.run.promise("Lost tells what Err does", errors.Is(err, redlock.ErrLost) && errors.Is(lock.Err(), redlock.ErrLost),
 				"Lost: %v, Err: %v", err, lock.Err())
 		},
-		Released: func(lock *redlock.Lock) { l.moves(lock, "Released", "Acquired", "Waited", "Renewed") },
+		Released: func(lock *redlock.Lock) { l.moves(lock, "Released", whileHeld...) },
 		Waiting:  func(string) { count("Waiting") },
 		Refused: func(_ string, err error) {
 			if !errors.Is(err, redlock.ErrInvalid) { // by another number of permits, which Stats does not count
 				count("Refused")
+				count(reasonOf(err))
 			}
 			l.client.run.promise("Refused tells why", errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum) ||
 				errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, redlock.ErrInvalid) || errors.Is(err, redlock.ErrLost), "Refused: %v", err)
@@ -137,7 +151,36 @@ func (l *life) hooked() redlock.Hooks {
 		Members: func(_ string, version int64, _ int) {
 			l.client.run.reachIf("members that changed under a call", version > 1 && l.client.run.calls.Load() > 0)
 		},
+		Node: l.tellsOf,
 	}
+}
+
+// whileHeld are the hooks of a lock that is held.
+var whileHeld = []string{"Acquired", "Waited", "Renewed", "Unrenewed"}
+
+// reasonOf returns what counts a round that did not get its lock.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, redlock.ErrTaken):
+		return "Taken"
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return "NoQuorum"
+	case errors.Is(err, redlock.ErrNoValidity):
+		return "NoValidity"
+	default:
+		return "neither"
+	}
+}
+
+// tellsOf is told whether a node votes, or why not.
+func (l *life) tellsOf(endpoint string, err error) {
+	r := l.client.run
+	l.mu.Lock()
+	again := err == nil && l.nodes[endpoint]
+	l.nodes[endpoint] = err == nil
+	l.mu.Unlock()
+	known := slices.ContainsFunc(r.endpoints, func(e string) bool { return strings.HasSuffix(endpoint, e) })
+	r.promise("Node tells of changes", known && (!again || r.plan.unsettled()), "Node: %s: %v, and before that it voted: %t", endpoint, err, again)
 }
 
 // moves looks at the order of a lock's hooks: this one may follow some, or none.
@@ -145,7 +188,7 @@ func (l *life) moves(lock *redlock.Lock, hook string, after ...string) {
 	l.mu.Lock()
 	l.hooks[hook]++
 	last := l.states[lock]
-	l.states[lock], l.waited[lock] = hook, l.waited[lock] || hook == "Waited"
+	l.states[lock] = hook
 	l.mu.Unlock()
 	l.client.run.promise("the order of hooks", slices.Contains(after, last), "%s of %q after %q", hook, lock.Name(), last)
 }
@@ -154,7 +197,8 @@ func (l *life) moves(lock *redlock.Lock, hook string, after ...string) {
 func (l *life) hasWaited(lock *redlock.Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waited[lock]
+	_, waited := l.waited[lock]
+	return waited
 }
 
 // close closes the Locker, which the client has no longer, and looks at what Close promises.
@@ -170,6 +214,9 @@ func (l *life) close() {
 	limit := 2*l.client.plan.nodeTimeout(r.plan.maxTTL) + 2*time.Second // one of these for functions of Do
 	r.promise("Close in time", r.since(began) <= limit+r.slack, "Close took %v, at most %v are promised", r.since(began), limit)
 	r.promise("the error of Close", err == nil || errors.Is(err, redlock.ErrUndelivered), "Close: %v", err)
+	node := new(redlock.NodeError)
+	tells := errors.As(err, &node) || err != nil && strings.Contains(err.Error(), "functions of Do are still running")
+	r.promise("the error of Close tells why", err == nil || tells, "Close: %v", err)
 	again := l.locker.Close()
 	r.promise("a second Close", errors.Is(again, err) || again != nil && err != nil && again.Error() == err.Error(), "Close: %v, and again: %v", err, again)
 	s := l.locker.Stats()
@@ -191,6 +238,7 @@ func (l *life) judgeHooks(s *redlock.Stats) {
 	}
 	for hook, counted := range map[string]uint64{
 		"Acquired": s.Acquired, "Refused": s.Taken + s.NoQuorum + s.NoValidity, "Renewed": s.Renewed, "Lost": s.Lost,
+		"Taken": s.Taken, "NoQuorum": s.NoQuorum, "NoValidity": s.NoValidity,
 		"Waiting": s.Waits, "Handed": s.HandedOver,
 	} {
 		l.client.run.promise("hooks and statistics: "+hook, l.hooks[hook] == counted,
@@ -198,8 +246,26 @@ func (l *life) judgeHooks(s *redlock.Stats) {
 	}
 	got := uint64(l.got.Load()) //nolint:gosec // it only grows
 	l.client.run.promise("Stats.Acquired", s.Acquired >= got, "%d locks were acquired, Stats has %d", got, s.Acquired)
+	l.judgeWaits()
 	l.client.run.promise("every lock ends once", l.hooks["Lost"]+l.hooks["Released"] == l.hooks["Acquired"],
 		"%d acquired, %d lost and %d released", l.hooks["Acquired"], l.hooks["Lost"], l.hooks["Released"])
+}
+
+// judgeWaits compares what Waited was told with how long calls took. The tracer's time comes behind
+// that.
+func (l *life) judgeWaits() {
+	r := l.client.run
+	r.mu.Lock()
+	handles := slices.Clone(r.handles)
+	r.mu.Unlock()
+	for _, h := range handles {
+		d, waited := l.waited[h.lock]
+		if !waited || !r.look || l.client.plan.sleeps {
+			continue
+		}
+		took := h.hold.From.Sub(h.hold.Since)
+		r.promise("Waited tells how long", d <= took && d >= took-r.plan.lingers-r.slack, "%v was waited for for %v, and Waited was told %v", h.hold, took, d)
+	}
 }
 
 // replace gives the client a new Locker, and closes the old one while it is used.

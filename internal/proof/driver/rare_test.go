@@ -34,6 +34,7 @@ var rare = []string{
 	"a release that was confirmed later",
 	"a release that was not confirmed",
 	"a release under an ended context",
+	"a renewal that got no quorum",
 	"a second round for a token",
 	"a set that waited",
 	"a split vote",
