@@ -254,8 +254,8 @@ type tasks struct {
 	popped map[string]bool // those that Pop returned
 }
 
-func (q *tasks) open(l *redlock.Locker, name string) (*queue.Queue, error) {
-	return queue.New(l, q.store, name, queue.WithPool(append([]pool.Option{pool.WithClock(q.clock)}, q.dial...)...))
+func (q *tasks) open(l *redlock.Locker, name string, opts ...queue.Option) (*queue.Queue, error) {
+	return queue.New(l, q.store, name, append(opts, queue.WithPool(append([]pool.Option{pool.WithClock(q.clock)}, q.dial...)...))...)
 }
 
 // works opens the queue, adds tasks, and pops or runs some.
@@ -263,6 +263,7 @@ func (q *tasks) works(ctx context.Context, who string, rng *rand.Rand) {
 	life := q.clients[rng.IntN(len(q.clients))].current()
 	if rng.IntN(4) == 0 {
 		q.tells(ctx, life)
+		q.operates(ctx, life)
 	}
 	one, err := q.open(life.locker, "tasks")
 	q.promise("New takes what is valid", err == nil, "queue.New: %v", err)

@@ -229,6 +229,18 @@ var promises = []said{
 	{"queue.Queue.Retry", "One whose id is in the queue again stays.", "a dead letter stays beside a newer task"},
 	{"queue.Queue.Add", "Add is [Queue.Enqueue] with payloads", "a payload stays with its task"},
 	{"queue.Queue.Close", "Close closes the connection to the store", "closing a queue"},
+	{"queue.Queue.Top", "Top returns up to n due tasks (1 to 2,000), oldest first", "Top tells what is due"},
+	{"queue.KeepFirst", "KeepFirst makes [Queue.Enqueue] leave a task alone that is already in the queue.", "KeepFirst leaves a task alone"},
+	{"queue.Queue.Dequeue", "Dequeue removes a task if its score is still the one that the caller saw, and reports whether it did.", "Dequeue removes what was seen"},
+	{"queue.Queue.Remove", "returns how many of them existed", "Remove counts what was there"},
+	{"queue.Queue.Count", "Count returns how many tasks are in which state.", "Count tells the states"},
+	{"queue.WithFailed", "calls with each failed attempt", "WithFailed is told of each"},
+	{"queue.Queue.Dead", "Dead returns up to n dead letters (1 to 2,000), newest first", "dead letters are told, the newest first"},
+	{"queue.Queue.Retry", "with their payloads and with all attempts before them, and returns how many there were", "Retry gives back all attempts"},
+	{"queue.Queue.Drop", "Drop removes dead letters (1 to 10,000), and returns how many there were.", "Drop drops dead letters alone"},
+	{"queue.WithBackoff", "Each is between half of that and all of it", "a failed attempt waits"},
+	{"queue.WithReport", "members that are no task ids, which get the score inf", "Run tells of what is no task"},
+	{"queue.ErrInvalid", "ErrInvalid means a bad argument, also of the lock, which the text names.", "mistakes of a queue are ErrInvalid"},
 	{"queue.Queue.Enqueue", "Enqueue waits for the lock until ctx ends", "errors of a queue"},
 }
 

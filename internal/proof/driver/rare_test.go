@@ -52,6 +52,7 @@ var rare = []string{
 	"an extension that a release overtook",
 	"an extension that a sleep overtook",
 	"an extension that its context ended",
+	"an operator of a queue that was done",
 	"members that changed under a call",
 	"no permit",
 	"readers together",

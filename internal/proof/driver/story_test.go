@@ -117,9 +117,11 @@ func (s *story) dies(ctx context.Context) bool {
 // stays looks whether the task stays that was enqueued beside the dead letter.
 func (s *story) stays(ctx context.Context) bool {
 	retried, err := s.one.Retry(ctx, it)
+	dropped, wrong := s.one.Drop(ctx, it)
 	popped, failed := s.one.Pop(ctx, 2)
 	newer := retried == 0 && len(popped) == 1 && string(popped[0].Payload) == "newer"
 	s.promise("a dead letter stays beside a newer task", err != nil || failed != nil || newer, "%d were retried, and there was %+v", retried, popped)
+	s.promise("Drop drops dead letters alone", err != nil || wrong != nil || failed != nil || dropped == 1, "%d were dropped, and there was one", dropped)
 	s.reachIf("a dead letter beside a newer task", newer)
 	return newer
 }
