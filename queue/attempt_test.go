@@ -396,6 +396,7 @@ func TestDeadLettersAreRetriedAndDropped(t *testing.T) {
 		_, err = q.Drop(ctx, "c")
 		require.NoError(t, err)
 		assert.NotContains(t, w.store.Keys(), "redquorum:queue:letter:q")
+		assert.Equal(t, queue.Counts{Waiting: 1}, q.counts(), "c is in the queue again")
 	})
 }
 

@@ -81,7 +81,9 @@ func TestAQueueDoesNotTakeOverTheMinimumHoldOfItsLocker(t *testing.T) {
 func TestDequeueLeavesATaskThatWasEnqueuedAgainAndRemoveDoesNot(t *testing.T) {
 	inBubble(t, func(w *world, q *user) {
 		q.add(0, "a", "b")
-		seen := q.top(1)[0]
+		due := q.top(1)
+		require.Len(t, due, 1, "of two")
+		seen := due[0]
 		time.Sleep(time.Microsecond)
 		q.add(0, "a")
 		entries := w.entries()
