@@ -149,7 +149,6 @@ func isUsedAlone(a *actor) {
 
 // namesItsCluster lists a new master alone, and the cluster that it belongs to: it is none of it.
 func namesItsCluster(a *actor) {
-	a.ready()
 	p := a.plan.clients[0]
 	p.list = []int{a.plan.masters} // the spare one
 	p.opts = append(p.opts[:len(p.opts):len(p.opts)], redlock.WithCluster(a.cluster))

@@ -40,7 +40,7 @@ var scenes = map[string]scene{
 	"a later version":            {[]int{3}, 2 * time.Second, breaking, writesLater},
 	"a look at more":             {[]int{3}, 2 * time.Second, losing, looksFurther},
 	"a master used alone":        {[]int{3}, 2 * time.Second, losing, isUsedAlone},
-	"a cluster that is named":    {[]int{3}, 500 * time.Millisecond, changing, namesItsCluster},
+	"a cluster that others know": {[]int{3}, 4 * time.Second, changing, knowsTooLittle},
 	"a longer MaxTTL":            {[]int{3}, 500 * time.Millisecond, changing, raises},
 	"a message held back":        {[]int{3}, time.Minute, breaking, comesBehind},
 	"a reply without end":        {[]int{1, 3}, 2 * time.Second, breaking, announces},

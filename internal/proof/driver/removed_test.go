@@ -1,0 +1,117 @@
+package driver_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redquorum/redquorum/admin"
+)
+
+// missed is a client that slept through two changes: a master was removed while that was away, and
+// another one was added. What others there were are gone.
+type missed struct {
+	*actor
+	client  *client
+	network *network
+	members []int // that were the cluster when it fell asleep: the last one is removed
+	added   int
+}
+
+// forgiven is when a master that forgot votes again, and everybody has seen that.
+const forgiven = 12 * time.Second
+
+// knowsTooLittle has clients that know too little of their cluster: its name alone, or what its list
+// was before two changes.
+func knowsTooLittle(a *actor) {
+	a.ready()
+	namesItsCluster(a)
+	remembersRemoved(a)
+}
+
+// remembersRemoved has a removed master come back that was not told so. A client hears it that
+// slept, and another one does not.
+func remembersRemoved(a *actor) {
+	for _, c := range a.clients {
+		c.current().close()
+	}
+	if s, err := a.misses(); err == nil {
+		pick(a.rng, s.besideMember, s.beforeMember)()
+	}
+	for _, c := range a.clients {
+		c.replace()
+	}
+	time.Sleep(forgiven)
+}
+
+// misses returns a client that hears nobody since before the changes.
+func (a *actor) misses() (*missed, error) {
+	s := &missed{actor: a, members: a.rng.Perm(a.plan.masters), added: a.plan.masters}
+	p := a.plan.clients[0]
+	p.list = s.members
+	s.client, s.network = a.apart(&p)
+	s.hears(s.network)
+	operator, to := a.apart(&p)
+	defer operator.current().close()
+	s.hears(to, s.members[0], s.members[1], s.added)
+	ctx, cancel := context.WithTimeout(a.base, 20*time.Second)
+	defer cancel()
+	cluster := admin.Of(operator.current().locker).Cluster()
+	err := cluster.Remove(ctx, memberOf(a.masters[s.members[2]]))
+	if err == nil {
+		err = cluster.Add(ctx, a.endpoints[s.added])
+	}
+	a.promise("a change in calm times", err == nil, "Remove and Add: %v", err)
+	if err != nil {
+		s.client.current().close()
+	}
+	return s, err
+}
+
+// hears has a client hear some masters, and no others.
+func (a *actor) hears(n *network, some ...int) {
+	for i, endpoint := range a.endpoints {
+		n.cuts(endpoint, !slices.Contains(some, i))
+	}
+}
+
+// besideMember has one more master forget. It does not rejoin by the word of the removed one beside
+// a member that was told more.
+func (s *missed) besideMember() {
+	s.forget(s.members[:1], func(other *life) (first, second *life) { return other, s.client.current() })
+}
+
+// beforeMember has two members forget, which rejoin by the word of the removed one where nobody
+// hears the third. What they granted since is over before they are members beside that one.
+func (s *missed) beforeMember() {
+	s.forget(s.members[:2], func(other *life) (first, second *life) {
+		s.hears(s.network, s.members[0], s.members[2])
+		return s.client.current(), other
+	})
+}
+
+// forget has masters forget, the client hear those that it knew, and then two compete for a name.
+// The other one does not hear the first master.
+func (s *missed) forget(some []int, those func(other *life) (first, second *life)) {
+	p := s.plan.clients[1]
+	p.list = []int{s.members[0], s.members[1], s.added}
+	for _, i := range some {
+		s.masters[i].breaks("is flushed", 0)
+	}
+	s.hears(s.network, s.members...)
+	time.Sleep(forgiven)
+	n := &network{dial: s.connect, off: map[string]bool{s.endpoints[s.members[0]]: true}}
+	other := s.newClientBehind(&p, n).current()
+	defer other.close()
+	first, second := those(other)
+	name := "removed-" + s.fresh()
+	h := s.lasting(first, name)
+	for h != nil && h.lock.Err() == nil {
+		s.acquireBy(second, s.unrenewed(s.mutex(name, false)))
+		time.Sleep(upTo(s.rng, 50*time.Millisecond))
+	}
+	s.client.current().close()
+	time.Sleep(forgiven) // the newest list has a majority of its members again
+	s.hears(n, append(s.members, s.added)...)
+	time.Sleep(forgiven)
+}
