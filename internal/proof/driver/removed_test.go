@@ -21,8 +21,8 @@ type missed struct {
 // forgiven is when a master that forgot votes again, and everybody has seen that.
 const forgiven = 12 * time.Second
 
-// knowsTooLittle has clients that know too little of their cluster: its name alone, or what its list
-// was before two changes.
+// knowsTooLittle has clients that know too little of their cluster: its name alone, or what its
+// list was before two changes.
 func knowsTooLittle(a *actor) {
 	a.ready()
 	namesItsCluster(a)
