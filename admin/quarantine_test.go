@@ -208,3 +208,18 @@ func TestAClusterWithFewerMastersThanDoNotAnswerSaysSo(t *testing.T) {
 		assert.ErrorContains(t, err, "start those, or leave out the ones that are gone")
 	})
 }
+
+// Whoever looks at masters that were just set up must not make them a cluster.
+func TestAnOperatorLetsNoNewMasterVote(t *testing.T) {
+	inYoungBubble(t, 3, func(t *testing.T, c *cluster) {
+		operator, err := admin.New(c.Servers.Endpoints(), redlock.WithQuarantine(redlock.QuarantineAuto), redlock.WithClock(c.Clock),
+			redlock.WithPool(pool.WithDialer(c.Dialer())))
+		require.NoError(t, err)
+		defer operator.Close()
+		time.Sleep(virtual.MaxTTL / 2)
+		assert.Zero(t, admin.CountVotes(operator.Stats().Nodes))
+		c.Unlock(c.Lock(c.Locker(), "a"))
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, 3, admin.CountVotes(operator.Stats().Nodes), "as somebody has locked")
+	})
+}

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/clock/clocktest"
 	"github.com/redquorum/redquorum/internal/ask"
+	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/pipeline"
 	"github.com/redquorum/redquorum/internal/proof/servers/redistest"
 )
@@ -72,6 +74,21 @@ func TestVitalsAreThoseOfInfo(t *testing.T) {
 	m := masterAt(t, server.URL())
 	require.Error(t, vitalsOf(t.Context(), m).Err)
 	require.Error(t, scan(t.Context(), m, "", &Query{Pattern: "*", Keys: 1, Locks: 1}).Err)
+}
+
+func TestVitalsTellHowFarAClockIsAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		fakeredis.InBubble(t, 1, func(t *testing.T, clk *clocktest.Clock, nodes fakeredis.Cluster) {
+			nodes[0].SetClock(ahead, 1)
+			node, err := pipeline.NewNode(nodes.Endpoints()[0], pipeline.WithClock(clk), pipeline.WithDialer(nodes.Dial))
+			require.NoError(t, err)
+			defer node.Close()
+			v := vitalsOf(t.Context(), ask.Master{Node: node, Clock: clk, Patience: ask.Patience})
+			require.NoError(t, v.Err)
+			assert.True(t, v.HasClock)
+			assert.InDelta(t, ahead, v.Clock, float64(time.Second))
+		})
+	}
 }
 
 func TestFieldsOfInfo(t *testing.T) {

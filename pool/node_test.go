@@ -57,6 +57,7 @@ func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
 		require.True(t, met)
 		assert.Equal(t, server.RunID(), id.RunID)
 		assert.Equal(t, "redis", id.Product)
+		assert.False(t, id.Durable, "by its INFO, a restart may lose something")
 		assert.Equal(t, pool.Stats{
 			Endpoint: node.Endpoint(), State: pool.Up, RunID: id.RunID, Product: id.Product, Version: id.Version, Connects: 1,
 		}, node.Stats())
@@ -68,9 +69,14 @@ func TestNodeTellsWhoAnswersAndHowItIs(t *testing.T) {
 		again, _ := node.Identity()
 		assert.Equal(t, id, again, "the one that answered last")
 
+		for setting, value := range map[string]string{"appendonly": "yes", "appendfsync": "always", "aof-load-truncated": "no"} {
+			server.SetConfig(setting, value)
+		}
 		server.Restart(false)
 		time.Sleep(time.Second)
 		assert.Equal(t, pool.Up, node.State())
+		again, _ = node.Identity()
+		assert.True(t, again.Durable)
 		assert.EqualValues(t, 2, node.Stats().Connects)
 		assert.Zero(t, node.Drain(context.Background()))
 		require.NoError(t, node.Close())

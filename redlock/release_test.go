@@ -213,9 +213,29 @@ func TestCloseLeavesTheReleasesOfSharedNodesToThem(t *testing.T) {
 		c.Servers[2].Kill()
 		virtual.Settle()
 		assert.Zero(t, virtual.Elapsed(func() { require.NoError(t, l.Close()) }))
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		assert.Equal(t, 1, nodes[2].Drain(ended), "left")
 		c.Servers[2].Restart(true)
 		assert.Zero(t, nodes[2].Drain(ctx))
 		assert.Zero(t, c.Keys())
+		assert.Zero(t, nodes[2].Stats().Dropped)
+	})
+}
+
+func TestANodeThatIsClosedCountsTheReleasesThatItDrops(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		node, err := pool.NewNode(c.Servers.Endpoints()[0], pool.WithClock(c.Clock), pool.WithDialer(c.Dialer()))
+		require.NoError(t, err)
+		l, err := redlock.NewFromNodes([]*pool.Node{node})
+		require.NoError(t, err)
+		c.Lock(l, "a")
+		c.Servers[0].Kill()
+		virtual.Settle()
+		require.NoError(t, l.Close())
+		require.NoError(t, node.Close())
+		assert.EqualValues(t, 1, node.Stats().Dropped)
+		assert.Zero(t, node.Drain(ctx), "nothing is left that may be delivered")
 	})
 }
 
