@@ -32,15 +32,11 @@ func knowsTooLittle(a *actor) {
 // remembersRemoved has a removed master come back that was not told so. A client hears it that
 // slept, and another one does not.
 func remembersRemoved(a *actor) {
-	for _, c := range a.clients {
-		c.current().close()
-	}
-	if s, err := a.misses(); err == nil {
-		pick(a.rng, s.besideMember, s.beforeMember)()
-	}
-	for _, c := range a.clients {
-		c.replace()
-	}
+	a.withoutClients(func() {
+		if s, err := a.misses(); err == nil {
+			pick(a.rng, s.besideMember, s.beforeMember)()
+		}
+	})
 	time.Sleep(forgiven)
 }
 

@@ -104,6 +104,17 @@ func (a *actor) ready() {
 	time.Sleep(10 * latency)
 }
 
+// withoutClients does something while all clients are away, which begin again then.
+func (a *actor) withoutClients(do func()) {
+	for _, c := range a.clients {
+		c.current().close()
+	}
+	do()
+	for _, c := range a.clients {
+		c.replace()
+	}
+}
+
 // lasting takes a name with the longest TTL, without renewal.
 func (a *actor) lasting(life *life, name string) *handle {
 	return a.acquireBy(life, a.long(a.mutex(name, false)))
