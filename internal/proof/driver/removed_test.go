@@ -3,9 +3,14 @@ package driver_test
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/fakeredis"
+	"github.com/redquorum/redquorum/pool"
+	"github.com/redquorum/redquorum/redlock"
 )
 
 // missed is a client that slept through two changes: a master was removed while that was away, and
@@ -34,7 +39,11 @@ func knowsTooLittle(a *actor) {
 func remembersRemoved(a *actor) {
 	a.withoutClients(func() {
 		if s, err := a.misses(); err == nil {
-			pick(a.rng, s.besideMember, s.beforeMember)()
+			if a.plan.rng("an operator", 0).IntN(3) > 1 {
+				s.changesBeside()
+			} else {
+				pick(a.rng, s.besideMember, s.beforeMember)()
+			}
 		}
 	})
 	time.Sleep(forgiven)
@@ -110,4 +119,55 @@ func (s *missed) forget(some []int, those func(other *life) (first, second *life
 	time.Sleep(forgiven) // the newest list has a majority of its members again
 	s.hears(n, append(s.members, s.added)...)
 	time.Sleep(forgiven)
+}
+
+// changesBeside has an operator make a change just as it hears the member that was told more. Two
+// members have forgotten, and rejoined by the word of the removed one without what they may have
+// accepted before. That they must wait is late at one of them, and does not reach the other.
+func (s *missed) changesBeside() {
+	late, cut := s.masters[s.members[0]].(*fakeMaster), s.endpoints[s.members[1]]
+	for _, i := range s.members[:2] {
+		s.masters[i].breaks("is flushed", 0)
+	}
+	for _, i := range s.members[:2] { // each rejoins where the other one is not heard
+		s.hears(s.network, i, s.members[2])
+		time.Sleep(forgiven)
+	}
+	s.hears(s.network, s.members...)
+	time.Sleep(forgiven)
+	operator := s.client.current()
+	defer operator.close()
+	ctx, cancel := context.WithTimeout(s.base, 2*forgiven)
+	defer cancel()
+	late.Delay(func() time.Duration { return 200 * latency }, nil)
+	s.masters[s.members[2]].breaks("disconnects", 0) // the operator's client asks all masters
+	time.Sleep(upTo(s.rng, 200*latency))
+	s.hears(s.network, append(s.members, s.added)...)
+	cluster := admin.Of(operator.locker).Cluster()
+	dialing := make(chan error, 1)
+	go func() { dialing <- cluster.Add(ctx, s.endpoints[s.added]) }()
+	for !operator.knows(s.endpoints[s.added]) && ctx.Err() == nil {
+		time.Sleep(latency / 10)
+	}
+	var once sync.Once
+	late.OnCommand(func(c fakeredis.Command) {
+		if slices.Contains(c.Args, membersKey) { // the client asks all once more when it has this answer
+			once.Do(func() {
+				s.network.cuts(cut, true)
+				time.AfterFunc(4*latency, func() { s.network.cuts(cut, false) })
+			})
+		}
+	})
+	err := cluster.SetMaxTTL(ctx, s.plan.maxTTL+slightly)
+	s.note("script", "Add: %v, SetMaxTTL: %v", <-dialing, err)
+	late.OnCommand(nil)
+	late.calm()
+	time.Sleep(forgiven)
+}
+
+// knows reports whether a Locker knows what a master says that is no member.
+func (l *life) knows(endpoint string) bool {
+	return slices.ContainsFunc(l.locker.Stats().Nodes, func(n redlock.NodeStats) bool {
+		return strings.HasSuffix(n.Endpoint, endpoint) && is(n.Barred, redlock.ErrNotMember) && n.State == pool.Up
+	})
 }
