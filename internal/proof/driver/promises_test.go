@@ -167,6 +167,17 @@ var promises = []said{
 	{"admin.Operator.ForceUnlock", "ForceUnlock returns nil when a quorum of nodes has deleted the lock", "forcing in time"},
 	{"admin.Operator.ForceUnlock", "Values that were seen (Status.Value) are the only ones that it takes away", "who was not seen keeps its lock"},
 	{"admin.Entry", "changes of the members", "the log tells of changes"},
+	{"admin.Operator.ForceUnlock", "The log of the nodes gets an entry of it", "the log tells of changes"},
+	{"admin.ErrChanged", "ErrChanged means that a lock has another holder than the one from which it was to be taken.", "who was not seen keeps its lock"},
+	{"admin.Operator.Force", "Force is [Operator.ForceUnlock], and tells what it took away.", "Force tells what it took away"},
+	{"admin.Operator.AwaitVotes", "AwaitVotes waits until it is known of every node that it votes, or will not vote soon", "an operator knows who votes"},
+	{"admin.Operator.List", "List returns the locks that any master holds under names that match a pattern of Redis", "List tells what is held"},
+	{"admin.Operator.Scan", "Scan looks for locks at all masters, and asks about what it finds", "Scan asks about what it finds"},
+	{"admin.Operator.Ask", "Ask asks about a name as a lock, a semaphore and an election", "Ask tells of a name"},
+	{"admin.Vitals", "Clock is how far its clock is ahead of ours, give or take the round trip.", "each master has its vitals"},
+	{"admin.OnlyLooks", "by itself, nothing changes at the masters", "who only looks changes nothing"},
+	{"admin.Operator.Init", "It returns nil once all nodes vote.", "Init where all vote"},
+	{"admin.Operator.Close", "The Locker of [Of] stays open, and so does its operator.", "an operator that is closed"},
 	{"redlock.Locker.Adopt", "Its handle is lost at its next round", "an old holder learns of the adoption with its next round"},
 	{"redlock.Locker.Adopt", "Errors: ErrLost in a *QuorumError when a quorum does not hold that value, ErrNoQuorum, ErrNoValidity, ErrInvalid, ErrClosed, and the error of a ctx that ended.", "errors of Adopt"},
 	{"redlock.Locker.Adopt", "and the error of a ctx that ended", "adopting in time"},
@@ -290,6 +301,7 @@ func commentsOf(t *testing.T, pkg string, comments map[string]string) {
 		add(f.Name, f.Doc)
 	}
 	for _, v := range parsed.Vars {
+		add(v.Names[0], v.Doc) // of one variable, or of several together
 		addSpecs(add, v.Decl)
 	}
 	for _, one := range parsed.Types {

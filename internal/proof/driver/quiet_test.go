@@ -81,6 +81,7 @@ func (r *run) quiet() {
 	r.refuses()
 	if !r.stuck() {
 		r.tells(held)
+		r.overlooks(held)
 		r.free(held)
 		r.renumbers(held)
 		r.releasesAgain()
