@@ -103,6 +103,13 @@ func (r *run) until() (context.Context, context.CancelFunc) {
 func elects(r *run, rng *rand.Rand) {
 	ctx, cancel := r.until()
 	defer cancel()
+	for what, err := range map[string]error{
+		"no Locker": second(election.New(nil, "leader")),
+		"no name":   second(election.New(r.clients[0].current().locker, "")),
+		"no ID":     second(election.New(r.clients[0].current().locker, "leader", election.WithID(""))),
+	} {
+		r.promise("mistakes of an election are ErrInvalid", is(err, election.ErrInvalid), "%s: %v", what, err)
+	}
 	var all sync.WaitGroup
 	for i := range 2 + rng.IntN(2) {
 		seed := rng.Uint64()
@@ -116,7 +123,7 @@ func elects(r *run, rng *rand.Rand) {
 func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 	for r.goesOn() {
 		life := r.clients[rng.IntN(len(r.clients))].current()
-		e, err := election.New(life.locker, "leader", election.WithID(who))
+		e, err := election.New(life.locker, "leader", election.WithID(who), election.WithLockOptions(r.plan.office()...))
 		r.promise("New takes what is valid", err == nil, "election.New: %v", err)
 		err = e.Run(ctx, func(ctx context.Context, term int64) error { return r.leads(ctx, who, e, life, term, rng) })
 		r.note(who, "Run: %v", err)
@@ -147,7 +154,9 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 	leads := e.IsLeader()
 	r.promise("IsLeader while lead runs", leads || ctx.Err() != nil || r.plan.sleeps, "%s leads (%v), IsLeader: %t", who, ctx.Err(), leads)
 	told, err := e.Leader(ctx)
-	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who, "%s leads, Leader: %+v, %v", who, told, err)
+	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who && told.Until > 0 && told.Until <= r.plan.maxTTL, "%s leads, Leader: %+v, %v", who, told, err)
+	again := e.Run(ctx, func(context.Context, int64) error { return nil })
+	r.promise("an Election runs once", is(again, election.ErrRunning), "%s leads, and Run again: %v", who, again)
 	r.onRecord(ctx, who, term, rng)
 	if rng.IntN(4) == 0 { // from outside of lead, for which Resign waits
 		after := upTo(rng, 50*time.Millisecond)
@@ -162,7 +171,7 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 	case <-ctx.Done():
 		h.To = max(r.clock.Now(), h.From)
 		cause := context.Cause(ctx)
-		if is(cause, election.ErrResigned) && r.plan.steady() && r.look { // the lock is kept until lead returns
+		if is(cause, election.ErrResigned) && r.plan.steady() && r.plan.term == 0 && r.look { // the lock is kept until lead returns
 			time.Sleep(upTo(rng, 20*time.Millisecond))
 			if !life.closed.Load() && !life.unlocked.Load() { // which do not wait for lead
 				h.To = r.clock.Now()
@@ -173,6 +182,9 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 			"%s: the context of lead ended: %v", who, cause)
 		return nil
 	case <-time.After(upTo(rng, 200*time.Millisecond)):
+	}
+	if most := r.plan.term; most > 0 && !r.plan.sleeps && r.look {
+		r.promise("a term ends with its longest hold", r.since(h.From) <= most, "%s leads for %v, of %v", who, r.since(h.From), most)
 	}
 	if resigns {
 		err := e.Resign(ctx)

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -281,4 +282,19 @@ func (c *client) replace() {
 // nodeTimeout returns how long a round of a lock with this TTL waits for a node.
 func (c *clientPlan) nodeTimeout(ttl time.Duration) time.Duration {
 	return min(cmp.Or(c.waits, min(max(ttl/20, 20*time.Millisecond), 500*time.Millisecond)), ttl)
+}
+
+// ends closes a node that Lockers have shared, once it has delivered all releases. All masters are
+// up then.
+func (r *run) ends(node *pool.Node) {
+	ctx, cancel := context.WithTimeout(r.base, hangs)
+	defer cancel()
+	left, s := node.Drain(ctx), node.Stats()
+	id, met := node.Identity()
+	known := slices.ContainsFunc(r.endpoints, func(e string) bool { return strings.HasSuffix(node.Endpoint(), e) })
+	r.promise("Drain waits until all is delivered", left == 0 && s.Kept == 0, "%d are left, and Stats: %+v", left, s)
+	r.promise("what a node says", known && met && s.RunID == id.RunID && s.Endpoint == node.Endpoint() && (s.State == pool.Up) == (s.Err == nil && node.State() == pool.Up),
+		"%s is %v: %+v, %+v", node.Endpoint(), node.State(), s, id)
+	err := node.Close()
+	r.promise("Close ends all connections", err == nil && node.State() == pool.Closed && node.Drain(ctx) == 0, "%v, and it is %v", err, node.State())
 }

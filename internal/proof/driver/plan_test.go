@@ -35,6 +35,7 @@ type plan struct {
 	late      bool          // the second of them comes when clients count by the first
 	prefix    string        // of keys
 	lingers   time.Duration // the tracer, after a lock was acquired
+	term      time.Duration // the longest hold of the lock of an election; 0: none
 	acts      []*act
 	script    func(a *actor) // what happens instead of a storm
 	scene     string         // the name of that
@@ -107,6 +108,9 @@ func newPlan(seed uint64, faults []string) *plan {
 	p.drawSleep(p.rng("sleep", 0))
 	p.drawFaults(rng, faults)
 	addOutage()
+	if term := p.rng("term", 0); term.IntN(3) == 0 {
+		p.term = 10*time.Millisecond + upTo(term, 150*time.Millisecond)
+	}
 	p.nearClocks()
 	p.drawBeside(rng)
 	p.drawActs(rng)
@@ -158,6 +162,14 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		c.opts = append(c.opts, redlock.WithRetry(20*time.Millisecond, 200*time.Millisecond))
 	}
 	return c
+}
+
+// office returns the options of the lock of an election.
+func (p *plan) office() (opts []redlock.LockOption) {
+	if p.term > 0 {
+		opts = append(opts, redlock.WithMaxHold(p.term))
+	}
+	return opts
 }
 
 // lingering is a tracer that keeps who acquired a lock waiting for so long.

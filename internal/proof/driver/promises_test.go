@@ -221,7 +221,16 @@ var promises = []said{
 	{"election.Election.Watch", "in order", "Watch tells terms in order"},
 	{"election.Election.Watch", "until ctx ends or the Locker is closed", "Watch until its end"},
 
+	{"election.ErrRunning", "ErrRunning means that this Election runs already.", "an Election runs once"},
+	{"election.ErrInvalid", "ErrInvalid means a bad argument, which the text names.", "mistakes of an election are ErrInvalid"},
+	{"election.WithLockOptions", "With [redlock.WithMaxHold] a term ends after that time", "a term ends with its longest hold"},
+
+	// pool
+	{"pool.Node.Drain", "Drain waits until every release has been delivered, ctx ends or the node is closed.", "Drain waits until all is delivered"},
+	{"pool.Stats", "why the node is Down; nil in other states", "what a node says"},
+
 	// fence
+	{"fence.Gate.Admit", "Call it before reading what a write will depend on: no older token is admitted from then on.", "a gate remembers what it admits"},
 	{"fence.Gate.Admit", "Admit returns nil and remembers the token if it is at least as large as all that were seen before.", "a gate takes the newest token"},
 	{"fence.Gate.Admit", "Otherwise it returns ErrStale", "a gate refuses older tokens"},
 	{"fence.Gate.Do", "No other token passes while write runs", "no other token passes while one writes"},
@@ -258,7 +267,7 @@ var promises = []said{
 // TestPromises holds the table against the documentation: each sentence is there.
 func TestPromises(t *testing.T) {
 	comments := make(map[string]string)
-	for _, pkg := range []string{"redlock", "admin", "election", "fence", "queue"} {
+	for _, pkg := range []string{"redlock", "admin", "election", "fence", "queue", "pool"} {
 		commentsOf(t, pkg, comments)
 	}
 	for _, page := range []string{"docs/design.md", "docs/safety.md", "docs/operations.md", "docs/troubles.md"} {

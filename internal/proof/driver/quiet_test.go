@@ -353,8 +353,7 @@ func (r *run) end() {
 	}
 	r.watchers.Wait()
 	for _, node := range r.nodes {
-		err := node.Close()
-		r.promise("Close ends all connections", err == nil, "%v", err)
+		r.ends(node)
 	}
 	settled := make([]int, len(r.masters))
 	for i, m := range r.masters {

@@ -53,6 +53,11 @@ func shows(a *actor) {
 // write writes to a resource. Its gate must not let older tokens pass behind newer ones.
 func (r *run) write(name string, to *resource, token int64) {
 	before := to.gate.Newest()
+	if token%2 == 0 { // not drawn
+		if to.gate.Admit(token) == nil {
+			r.promise("a gate remembers what it admits", to.gate.Newest() >= token && token >= before, "%q: %d was admitted behind %d, the newest is %d", name, token, before, to.gate.Newest())
+		}
+	}
 	err := to.gate.Do(token, func() error {
 		last := to.written.Load()
 		for range mostWriters {
