@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -88,6 +89,9 @@ func (c *client) endpoints() (endpoints []string) {
 func (c *client) open() *life {
 	l := &life{client: c, hooks: make(map[string]uint64), states: make(map[*redlock.Lock]string), waited: make(map[*redlock.Lock]time.Duration), nodes: make(map[string]bool)}
 	opts := append(slices.Clone(c.plan.opts), redlock.WithClock(c.clock), redlock.WithHooks(l.hooked()))
+	if c.plan.logs {
+		opts = append(opts, redlock.WithLogger(slog.New(logged{slog.DiscardHandler, l})))
+	}
 	var err error
 	if c.plan.nodes {
 		l.locker, err = redlock.NewFromNodes(c.nodes, opts...)
@@ -247,9 +251,26 @@ func (l *life) judgeHooks(s *redlock.Stats) {
 	}
 	got := uint64(l.got.Load()) //nolint:gosec // it only grows
 	l.client.run.promise("Stats.Acquired", s.Acquired >= got, "%d locks were acquired, Stats has %d", got, s.Acquired)
+	l.client.run.promise("losses are logged", !l.client.plan.logs || l.hooks["log: lock lost"] == s.Lost, "%d were logged, Stats has %d", l.hooks["log: lock lost"], s.Lost)
 	l.judgeWaits()
 	l.client.run.promise("every lock ends once", l.hooks["Lost"]+l.hooks["Released"] == l.hooks["Acquired"],
 		"%d acquired, %d lost and %d released", l.hooks["Acquired"], l.hooks["Lost"], l.hooks["Released"])
+}
+
+// logged counts what a Locker logs.
+type logged struct {
+	slog.Handler
+	life *life
+}
+
+func (logged) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (g logged) Handle(_ context.Context, record slog.Record) error { //nolint:gocritic // as the interface has it
+	g.life.mu.Lock()
+	defer g.life.mu.Unlock()
+	g.life.hooks["log: "+record.Message]++
+	return nil
 }
 
 // judgeWaits compares what Waited was told with how long calls took. The tracer's time comes behind

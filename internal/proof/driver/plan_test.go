@@ -52,6 +52,7 @@ type clientPlan struct {
 	sleeps  bool          // its machine does
 	waits   time.Duration // for a node; 0: by default
 	nodes   bool          // its Lockers share nodes that it made
+	logs    bool          // they have a logger
 	opts    []redlock.Option
 }
 
@@ -112,6 +113,7 @@ func newPlan(seed uint64, faults []string) *plan {
 		p.term = 10*time.Millisecond + upTo(term, 150*time.Millisecond)
 	}
 	p.nearClocks()
+	p.drawModes()
 	p.drawBeside(rng)
 	p.drawActs(rng)
 	return p
@@ -256,6 +258,21 @@ func (p *plan) nearClocks() {
 		if p.forgets {
 			p.clients[i].ahead %= time.Hour
 		}
+	}
+}
+
+// drawModes gives clients options that make no difference to them: which members they discover
+// where they list all, and how they treat masters that forget where none does.
+func (p *plan) drawModes() {
+	for i := range p.clients {
+		c, rng := &p.clients[i], p.rng("modes", uint64(i))
+		if rng.IntN(4) == 0 && !p.unsettled() && !c.nodes && len(c.list) == p.masters {
+			c.opts = append(c.opts, redlock.WithoutDiscovery())
+		}
+		if rng.IntN(4) == 0 && !p.unsettled() && !p.forgets { // the driver's promises are not those of QuarantineOff
+			c.opts = append(c.opts, redlock.WithQuarantine(redlock.QuarantineStrict))
+		}
+		c.logs = rng.IntN(2) == 0
 	}
 }
 

@@ -120,6 +120,7 @@ var promises = []said{
 	{"redlock.Hooks", "err as TryLock returns it", "Refused tells why"},
 	{"redlock.Hooks", "Err is what it would return if it ended now.", "Failed tells why"},
 	{"redlock.Hooks", "err as Lock.Err returns it", "Lost tells what Err does"},
+	{"redlock.WithLogger", "locks that are lost", "losses are logged"},
 	{"redlock.Hooks", "d is from the call of Lock until it was acquired", "Waited tells how long"},
 	{"redlock.Hooks", "Err is a *QuorumError with what each node said.", "Unrenewed tells why"},
 	{"redlock.Hooks", "err is nil if the node is up and its vote counts; otherwise it says why not.", "Node tells of changes"},
