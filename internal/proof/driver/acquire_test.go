@@ -343,11 +343,15 @@ func (a *actor) set(waits bool) *request {
 	names := a.some()
 	if waits {
 		return &request{call: "LockAll", names: names, waits: true, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
-			return l.LockAll(ctx, names, opts...)
+			given := slices.Clone(names)
+			defer clear(given) // it is the caller's again
+			return l.LockAll(ctx, given, opts...)
 		}}
 	}
 	return &request{call: "TryLockAll", names: names, rounds: 1, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
-		return l.TryLockAll(ctx, names, opts...)
+		given := slices.Clone(names)
+		defer clear(given) // it is the caller's again
+		return l.TryLockAll(ctx, given, opts...)
 	}}
 }
 
@@ -355,11 +359,15 @@ func (a *actor) choice(waits bool) *request {
 	names := a.some()
 	if waits {
 		return &request{call: "LockAny", names: names, any: true, waits: true, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
-			return l.LockAny(ctx, names, opts...)
+			given := slices.Clone(names)
+			defer clear(given) // it is the caller's again
+			return l.LockAny(ctx, given, opts...)
 		}}
 	}
 	return &request{call: "TryLockAny", names: names, any: true, rounds: 2, do: func(ctx context.Context, l *redlock.Locker, opts ...redlock.LockOption) (*redlock.Lock, error) {
-		return l.TryLockAny(ctx, names, opts...)
+		given := slices.Clone(names)
+		defer clear(given) // it is the caller's again
+		return l.TryLockAny(ctx, given, opts...)
 	}}
 }
 

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redquorum/redquorum/clock"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -139,6 +144,12 @@ func is(err error, any ...error) bool {
 	return false
 }
 
+// troubles is the page that has all that can be wrong with a node.
+var troubles = sync.OnceValue(func() string {
+	text, _ := os.ReadFile(filepath.Join("..", "..", "..", "docs", "troubles.md")) //nolint:errcheck // TestPromises reads it, too
+	return string(text)
+})
+
 // explained are errors of locks that a quorum granted.
 var explained = regexp.MustCompile("a release handed it to a waiter|another wait of the same call was faster|no quorum is near one fencing token")
 
@@ -152,6 +163,10 @@ func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 	var refused *redlock.QuorumError
 	if !errors.As(err, &refused) {
 		return
+	}
+	for _, n := range refused.Nodes {
+		word, _ := pool.Trouble(n.Err)
+		a.promise("what is wrong with a node has a row", word == "" || strings.Contains(troubles(), "\n| `"+word+"` |"), "%s: %v is %q", n.Endpoint, n.Err, word)
 	}
 	votes := refused.Granted + refused.Refused
 	masters, _ := a.plan.size()

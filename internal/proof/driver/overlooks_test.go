@@ -21,9 +21,10 @@ func (r *run) overlooks(held []*handle) {
 	operator, err := admin.New(r.endpoints[:r.plan.masters], opts...)
 	r.promise("New takes what is valid", err == nil, "admin.New: %v", err)
 	before := r.aboutCluster()
+	operator.AwaitVotes(r.base)
 	operator.AwaitMembers(r.base)
 	nodes := operator.Stats().Nodes
-	strangers := slices.ContainsFunc(nodes, func(n redlock.NodeStats) bool { return admin.HasLeft(&n) })
+	strangers := slices.ContainsFunc(nodes, func(n redlock.NodeStats) bool { return admin.HasLeft(&n) || !admin.Votes(&n) })
 	r.promise("an operator knows who votes", admin.CountVotes(nodes) == r.plan.masters && len(nodes) == r.plan.masters && !strangers, "%+v", nodes)
 	r.lists(operator)
 	if len(held) > 0 {

@@ -227,6 +227,7 @@ var promises = []said{
 	{"election.WithLockOptions", "With [redlock.WithMaxHold] a term ends after that time", "a term ends with its longest hold"},
 
 	// pool
+	{"pool.Trouble", "docs/troubles.md has them all.", "what is wrong with a node has a row"},
 	{"pool.Node.Drain", "Drain waits until every release has been delivered, ctx ends or the node is closed.", "Drain waits until all is delivered"},
 	{"pool.Stats", "why the node is Down; nil in other states", "what a node says"},
 
@@ -234,6 +235,8 @@ var promises = []said{
 	{"fence.Gate.Admit", "Call it before reading what a write will depend on: no older token is admitted from then on.", "a gate remembers what it admits"},
 	{"fence.Gate.Admit", "Admit returns nil and remembers the token if it is at least as large as all that were seen before.", "a gate takes the newest token"},
 	{"fence.Gate.Admit", "Otherwise it returns ErrStale", "a gate refuses older tokens"},
+	{"fence.RWGate.Write", "Nothing else passes while write runs", "nothing else passes while one writes"},
+	{"redlock.Lock.Names", "in the order in which they were given", "the names of a lock"},
 	{"fence.Gate.Do", "No other token passes while write runs", "no other token passes while one writes"},
 
 	// queue

@@ -13,6 +13,10 @@ import (
 type resource struct {
 	gate    fence.Gate
 	written atomic.Int64 // the token of the last write
+
+	shared  fence.RWGate // of those who read, and write, beside the gate
+	reading atomic.Int64 // readers that it lets pass now
+	writing atomic.Int64 // writers
 }
 
 // resource returns that of a name.
@@ -35,10 +39,14 @@ func shows(a *actor) {
 		return
 	}
 	name, to := one.hold.Names[0], a.resource(one.hold.Names[0])
-	var tokens []int64
+	var tokens, readers []int64
 	a.mu.Lock()
 	for i := len(a.handles) - 1; i >= 0 && len(tokens) < mostWriters; i-- {
-		if h := a.handles[i].hold; h.Names[0] == name && h.Token != 0 && !h.Shared {
+		switch h := a.handles[i].hold; {
+		case h.Names[0] != name || h.Token == 0:
+		case h.Shared:
+			readers = append(readers, h.Token)
+		default:
 			tokens = append(tokens, h.Token)
 		}
 	}
@@ -47,7 +55,40 @@ func shows(a *actor) {
 	for _, token := range tokens { // the newest first
 		writing.Go(func() { a.write(name, to, token) })
 	}
+	for _, token := range readers {
+		writing.Go(func() { a.passes(name, to, token, true) })
+	}
+	for _, token := range tokens {
+		writing.Go(func() { a.passes(name, to, token, false) })
+	}
 	writing.Wait()
+}
+
+// passes shows a token to the gate of readers and writers.
+func (r *run) passes(name string, to *resource, token int64, reads bool) {
+	mine, pass, admit := &to.writing, to.shared.Write, to.shared.AdmitWrite
+	if reads {
+		mine, pass, admit = &to.reading, to.shared.Read, to.shared.AdmitRead
+	}
+	write, read := to.shared.Newest()
+	stale := token < write || !reads && token <= read
+	if stale {
+		r.promise("a gate refuses older tokens", is(admit(token), fence.ErrStale), "%q: %d was admitted behind %d and %d", name, token, write, read)
+	}
+	err := pass(token, func() error {
+		mine.Add(1)
+		for range mostWriters {
+			runtime.Gosched() // as in write
+		}
+		writing, reading := to.writing.Load(), to.reading.Load()
+		r.promise("nothing else passes while one writes", writing == 0 && reads || writing == 1 && reading == 0, "%q: %d write and %d read at once", name, writing, reading)
+		mine.Add(-1)
+		return nil
+	})
+	write, read = to.shared.Newest()
+	r.promise("a gate refuses older tokens", err != nil || !stale, "%q: %d passed behind others: %d and %d", name, token, write, read)
+	later := token < write || !reads && token <= read
+	r.promise("a gate takes the newest token", err == nil || is(err, fence.ErrStale) && later, "%q: %d: %v, and the newest are %d and %d", name, token, err, write, read)
 }
 
 // write writes to a resource. Its gate must not let older tokens pass behind newer ones.
