@@ -212,6 +212,18 @@ func TestARoundLongerThanTheTTLHasNoValidity(t *testing.T) {
 	})
 }
 
+func TestANodeTimeoutIsNoLongerThanTheTTL(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithNodeTimeout(time.Second))
+		c.Each(virtual.Mute)
+		took := virtual.Elapsed(func() {
+			_, err := l.TryLock(ctx, "a", redlock.WithTTL(100*time.Millisecond))
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		})
+		assert.Equal(t, 100*time.Millisecond, took)
+	})
+}
+
 func TestReadyWaitsForAQuorum(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Servers[0].Kill()
