@@ -305,3 +305,42 @@ func TestHooksAndStatsTellEveryRoundOfAWaiter(t *testing.T) {
 		})
 	}
 }
+
+func TestWaitedTellsHowLongACallTook(t *testing.T) {
+	eachKind(t, 3, func(t *testing.T, c *cluster, k kind) {
+		var told []time.Duration
+		l := c.Locker(redlock.WithHooks(redlock.Hooks{Waited: func(_ *redlock.Lock, d time.Duration) { told = append(told, d) }}))
+		first := c.allOf(k, c.Locker())
+		time.AfterFunc(3*time.Second, func() { assert.NoError(t, first.Unlock(ctx)) })
+		took := virtual.Elapsed(func() {
+			lock, err := k.wait(ctx, l)
+			require.NoError(t, err)
+			c.Unlock(lock)
+		})
+		virtual.Settle()
+		require.Len(t, told, 1)
+		assert.InDelta(t, took, told[0], float64(10*time.Millisecond), "from the call on, whatever attempts there were")
+	})
+}
+
+func TestStatsTellWhyRoundsFailed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker()
+		failed := func() []uint64 {
+			s := l.Stats()
+			return []uint64{s.Taken, s.NoQuorum, s.NoValidity}
+		}
+		lock := c.Lock(c.Locker(), "a")
+		c.Taken(l, "a")
+		assert.Equal(t, []uint64{1, 0, 0}, failed())
+		c.Unlock(lock)
+		c.Each(virtual.Delaying(9*time.Millisecond, 0))
+		_, err := l.TryLock(ctx, "a", redlock.WithTTL(10*time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrNoValidity)
+		assert.Equal(t, []uint64{1, 0, 1}, failed())
+		c.Each(virtual.Mute)
+		_, err = l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Equal(t, []uint64{1, 1, 1}, failed())
+	})
+}
