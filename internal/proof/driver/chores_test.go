@@ -163,7 +163,7 @@ func (c *chores) backsOff(ctx context.Context) bool {
 		return false
 	}
 	waits := []time.Duration{shortest, 2 * shortest, longest}
-	last, calm := c.clock.Now(), c.plan.calm() && c.look
+	last, calm := c.clock.Now(), c.plan.calm() && c.plan.lingers == 0 && c.look
 	limited, enough := context.WithCancel(ctx)
 	defer enough()
 	err := c.one.Run(limited, func(_ context.Context, task queue.Task) error {
