@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -233,7 +234,12 @@ func alone(a *actor) {
 		return
 	}
 	defer a.stopping.Unlock()
-	l := a.newClient(&a.plan.clients[a.rng.IntN(len(a.plan.clients))]).current()
+	p := a.plan.clients[a.rng.IntN(len(a.plan.clients))]
+	if a.clock.Now()%2 == 0 { // not drawn: its node timeout is longer than most TTLs
+		p.waits = 700 * time.Millisecond
+		p.opts = append(slices.Clone(p.opts), redlock.WithNodeTimeout(p.waits))
+	}
+	l := a.newClient(&p).current()
 	defer l.close()
 	for range 4 {
 		if h := a.acquireBy(l, a.unrenewed(a.mutex(a.fresh(), false))); h != nil {
