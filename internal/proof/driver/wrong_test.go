@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +15,7 @@ const aboveClusters = "a TTL above the cluster's"
 // mistakes are calls with an argument that is wrong, whatever the masters are like.
 var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle) error{
 	"databases that differ": func(_ context.Context, _ *redlock.Locker, h *handle) error {
-		l, err := redlock.New([]string{"redis://a:6379/0", "redis://b:6379/1"}, h.options...)
-		if err == nil {
-			_ = l.Close()
-		}
-		return err
+		return made([]string{"redis://a:6379/0", "redis://b:6379/1"}, h.options...)
 	},
 	"an empty name": func(ctx context.Context, l *redlock.Locker, _ *handle) error { return second(l.TryLock(ctx, "")) },
 	"a long name": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
@@ -83,10 +80,62 @@ var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle
 	"to add no endpoint": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return admin.Of(l).Cluster().Add(ctx, "http://x")
 	},
+	"no endpoints": func(_ context.Context, _ *redlock.Locker, h *handle) error { return made(nil, h.options...) },
+	"a server twice": func(_ context.Context, _ *redlock.Locker, h *handle) error {
+		return made([]string{"a:1", "redis://a:1"}, h.options...)
+	},
+	"no nodes":            func(context.Context, *redlock.Locker, *handle) error { return second(redlock.NewFromNodes(nil)) },
+	"a drift of all":      optionOf(redlock.WithDrift(1, 0)),
+	"a long prefix":       optionOf(redlock.WithKeyPrefix(strings.Repeat("p", 1025))),
+	"a node timeout of 0": optionOf(redlock.WithNodeTimeout(0)),
+	"a MaxTTL of 25h":     optionOf(redlock.WithMaxTTL(25 * time.Hour)),
+	"a nil logger":        optionOf(redlock.WithLogger(nil)),
+	"a nil tracer":        optionOf(redlock.WithTracer(nil)),
+	"a mode of 3":         optionOf(redlock.WithQuarantine(redlock.QuarantineOff + 1)),
+	"a cluster of words":  optionOf(redlock.WithCluster("two words")),
+	"a long hold":         optionOf(redlock.WithMaxHold(366 * 24 * time.Hour)),
+	"a retry backwards": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.LockAny(ctx, []string{"x", "y"}, redlock.WithRetry(time.Second, time.Millisecond)))
+	},
+	"a long name of a semaphore": func(_ context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.Semaphore(strings.Repeat("n", 4092), 1))
+	},
+	"a permit that is to hold": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		s, err := l.Semaphore("x", 1)
+		if err != nil {
+			return nil
+		}
+		return second(s.Acquire(ctx, redlock.WithMinHold(time.Second)))
+	},
+	"a minimum hold above all": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.TryLockAll(ctx, []string{"x"}, redlock.WithMinHold(25*time.Hour)))
+	},
+	"to adopt a long value": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(l.Adopt(ctx, "x", strings.Repeat("v", 1025)))
+	},
+	"the history of no name": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
+		return second(admin.Of(l).History(ctx, ""))
+	},
 	"to extend to nothing": func(ctx context.Context, _ *redlock.Locker, h *handle) error { return h.lock.Extend(ctx, 0) },
 	"to extend for too long": func(ctx context.Context, _ *redlock.Locker, h *handle) error {
 		return h.lock.Extend(ctx, 25*time.Hour)
 	},
+}
+
+// made makes a Locker, which must fail before it dials.
+func made(endpoints []string, opts ...redlock.Option) error {
+	l, err := redlock.New(endpoints, opts...)
+	if err == nil {
+		_ = l.Close()
+	}
+	return err
+}
+
+// optionOf makes a Locker with an option that is wrong.
+func optionOf(opt redlock.Option) func(context.Context, *redlock.Locker, *handle) error {
+	return func(_ context.Context, _ *redlock.Locker, h *handle) error {
+		return made([]string{"a:1"}, append(slices.Clone(h.options), opt)...)
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
