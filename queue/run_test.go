@@ -361,3 +361,19 @@ func TestATaskIsRunInFiftyYears(t *testing.T) {
 		run.end()
 	})
 }
+
+func TestLimitsOfRunThemselvesAreGood(t *testing.T) {
+	const years = 50 * 365 * 24 * time.Hour
+	inBubble(t, func(_ *world, q *user) {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		for i, opt := range []queue.RunOption{
+			queue.WithLease(10 * time.Millisecond), queue.WithLease(7 * 24 * time.Hour),
+			queue.WithPoll(time.Millisecond), queue.WithPoll(time.Minute),
+			queue.WithConcurrency(1), queue.WithConcurrency(1000), queue.WithMaxAttempts(1),
+			queue.WithRetryDelay(0), queue.WithRetryDelay(years), queue.WithBackoff(time.Millisecond, years),
+		} {
+			assert.NoError(t, q.Run(ended, func(context.Context, queue.Task) error { return nil }, opt), i)
+		}
+	})
+}

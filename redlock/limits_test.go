@@ -47,6 +47,11 @@ func TestLimitsThemselvesAreGood(t *testing.T) {
 			require.NoError(t, err)
 			c.Unlock(lock)
 		}
+		value := strings.Repeat("v", 1024) // of another library
+		c.Set("of others", value, time.Second)
+		adopted, err := l.Adopt(ctx, "of others", value)
+		require.NoError(t, err)
+		c.Unlock(adopted)
 		c.Unlock(c.Permit(c.Permits(strings.Repeat("s", 4091), 1024)))
 	})
 }
