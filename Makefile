@@ -36,7 +36,7 @@ PACKAGE ?= ./queue
 # Modules below the root. `./...` does not reach them.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.git/*' -exec dirname {} \; | sort)
 
-MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./internal/proof/search/permit ./internal/proof/search/shared ./redlock/internal/members/search ./redlock/internal/quorum/search
+MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./internal/proof/search/permit ./internal/proof/search/shared ./redlock/internal/members/search ./redlock/internal/quorum/search ./redlock/internal/members/core
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

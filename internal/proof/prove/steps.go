@@ -50,7 +50,7 @@ func stepsOf(soak bool) []step {
 	}
 	const histories = "REDQUORUM_HISTORIES="
 	models := goTest("./internal/proof/search/fence", "./redlock/internal/members/search", "./internal/proof/search/memory",
-		"./internal/proof/search/permit", "./internal/proof/search/shared", "./redlock/internal/quorum/search")
+		"./internal/proof/search/permit", "./internal/proof/search/shared", "./redlock/internal/quorum/search", "./redlock/internal/members/core")
 	const searches, plays, waits = 0, 1, 2 // the last row mostly waits
 	steps := []step{
 		{name: "models", command: models, env: []string{size.models}},

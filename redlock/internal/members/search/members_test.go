@@ -79,7 +79,7 @@ func TestMembersThatRejoinedByTheWordOfARemovedOneWaitAgain(t *testing.T) {
 func TestAChangeWaitsForWhatWasCountedBeforeTheLast(t *testing.T) {
 	holds := proof.Holds(t, Explore, basic)
 	holds("two removals", proof.Always, with(twice, func(it *Config) { it.Adds, it.Removes = 0, a|b }), Rules{}, 9_000)
-	holds("two additions", proof.Always, twice, Rules{}, 100_000)
+	holds("two additions", proof.Large, twice, Rules{}, 100_000)
 }
 
 func TestTheMembersChooseOneVersion(t *testing.T) {
