@@ -84,57 +84,85 @@ func TestMastersThatLostAPartOfTheirKeysAreCuredAsIsPrinted(t *testing.T) {
 	}
 }
 
-// An operator replaces masters of a cluster that is in use. This test is the runbook of
-// docs/operations.md.
-func TestMastersAreReplacedWhileLocksAreHeld(t *testing.T) {
-	t.Parallel()
-	servers := redistest.Start(t, 5)
-	urls := clitest.URLs(servers)
-	locker, err := redlock.New(urls[:3], redlock.WithMaxTTL(5*time.Second), redlock.WithTTL(5*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = locker.Close() }) // it may owe a release to the dead master
-	require.NoError(t, locker.Ready(t.Context()))
-	lock, err := locker.Lock(t.Context(), "x")
-	require.NoError(t, err)
+// replaced is a cluster of the first three of five masters, and what replaces them while a lock is
+// held.
+type replaced struct {
+	servers []*redistest.Server
+	urls    []string
+	locker  *redlock.Locker
+	lock    *redlock.Lock
+}
 
-	members := func(list []string, args ...string) (status int, stdout, stderr string) {
-		return line(append([]string{"members", "--nodes", strings.Join(list, ",")}, args...)...)
+func startReplaced(t *testing.T) *replaced {
+	t.Helper()
+	r := &replaced{servers: redistest.Start(t, 5)}
+	r.urls = clitest.URLs(r.servers)
+	var err error
+	r.locker, err = redlock.New(r.urls[:3], redlock.WithMaxTTL(5*time.Second), redlock.WithTTL(5*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.locker.Close() }) // it may owe a release to a dead master
+	require.NoError(t, r.locker.Ready(t.Context()))
+	r.lock, err = r.locker.Lock(t.Context(), "x")
+	require.NoError(t, err)
+	return r
+}
+
+// members runs a command that succeeds, and returns what it prints.
+func (r *replaced) members(t *testing.T, list []string, args ...string) string {
+	t.Helper()
+	status, text, said := line(append([]string{"members", "--nodes", strings.Join(list, ",")}, args...)...)
+	assert.Zero(t, status, said)
+	return text
+}
+
+// held requires that the lock has been held all the time, by the newest list in the end.
+func (r *replaced) held(t *testing.T, list []string) {
+	t.Helper()
+	var told survey.Members
+	require.NoError(t, json.Unmarshal([]byte(r.members(t, list, "--json")), &told))
+	assert.Empty(t, told.List)
+	var voting []string
+	for _, one := range told.Members {
+		assert.Equal(t, survey.MemberVotes, one.State, "%+v", one)
+		voting = append(voting, one.Endpoint)
 	}
+	assert.ElementsMatch(t, list, voting)
+	assert.NoError(t, r.lock.Err())
+	require.NoError(t, r.lock.Unlock(t.Context()))
+	clitest.WaitFor(t, "the newest list", func() bool { return r.locker.Stats().Version == told.Version })
+}
 
-	// Somebody begins to replace the third one, and is interrupted: another process goes on.
-	interrupt(t, urls[:3], "replace", urls[2], urls[3])
-	status, _, said := members(urls[:3], "replace", urls[2], urls[3], "--dry-run")
-	assert.Zero(t, status, said)
-	status, text, said := members(urls[:3], "replace", urls[2], urls[3])
-	assert.Zero(t, status, said)
+// An operator replaces masters of a cluster that is in use. This test and the next one are the
+// runbook of docs/operations.md. Here somebody begins to replace the third master, and is
+// interrupted: another process goes on.
+func TestAMasterIsReplacedWhileALockIsHeld(t *testing.T) {
+	t.Parallel()
+	r := startReplaced(t)
+	first, list := r.urls[:3], []string{r.urls[0], r.urls[1], r.urls[3]}
+	interrupt(t, first, "replace", r.urls[2], r.urls[3])
+	r.members(t, first, "replace", r.urls[2], r.urls[3], "--dry-run")
+	text := r.members(t, first, "replace", r.urls[2], r.urls[3])
 	assert.Contains(t, text, "Done: ")
-	assert.Contains(t, text, urls[3]+" is a member (")
-	assert.Contains(t, text, urls[2]+" is no member")
+	assert.Contains(t, text, r.urls[3]+" is a member (")
+	assert.Contains(t, text, r.urls[2]+" is no member")
 	assert.Contains(t, text, ": 3 members, 2 are needed.")
 
-	// A dead one is removed first.
-	require.NoError(t, servers[1].Kill())
-	list := []string{urls[0], urls[1], urls[3]}
-	status, text, said = members(list, "replace", urls[1], urls[4])
-	assert.Zero(t, status, said)
-	assert.Regexp(t, `^Done: remove `+urls[1]+` \(\w+\), then add `+urls[4]+"\\.", text)
-	status, text, said = members(list, "replace", urls[1], urls[4])
-	assert.Zero(t, status, said)
-	assert.Regexp(t, "^Nothing to do.", text)
-
 	var told survey.Members
-	status, text, said = members([]string{urls[0], urls[3], urls[4]}, "max-ttl", "1m", "--json")
-	assert.Zero(t, status, said)
-	require.NoError(t, json.Unmarshal([]byte(text), &told))
+	require.NoError(t, json.Unmarshal([]byte(r.members(t, list, "max-ttl", "1m", "--json")), &told))
 	assert.Equal(t, "1m0s", told.MaxTTL)
-	assert.Empty(t, told.List)
-	for i, one := range told.Members {
-		assert.Equal(t, survey.MemberVotes, one.State, "%+v", one)
-		assert.Equal(t, []string{urls[0], urls[3], urls[4]}[i], one.Endpoint)
-	}
-	assert.NoError(t, lock.Err(), "the lock has been held all the time")
-	require.NoError(t, lock.Unlock(t.Context()))
-	clitest.WaitFor(t, "the newest list", func() bool { return locker.Stats().Version == told.Version })
+	r.held(t, list)
+}
+
+// A dead master is removed first.
+func TestADeadMasterIsReplacedWhileALockIsHeld(t *testing.T) {
+	t.Parallel()
+	r := startReplaced(t)
+	require.NoError(t, r.servers[1].Kill())
+	text := r.members(t, r.urls[:3], "replace", r.urls[1], r.urls[4])
+	assert.Regexp(t, `^Done: remove `+r.urls[1]+` \(\w+\), then add `+r.urls[4]+"\\.", text)
+	text = r.members(t, r.urls[:3], "replace", r.urls[1], r.urls[4])
+	assert.Regexp(t, "^Nothing to do.", text)
+	r.held(t, []string{r.urls[0], r.urls[2], r.urls[4]})
 }
 
 // The masters name a member by a socket that the list does not have. Whoever may lock can make

@@ -47,7 +47,7 @@ func Main(m *testing.M, root func() *cobra.Command, roles map[string]child.Role)
 	}}
 	maps.Copy(parts, roles)
 	child.Play(parts)
-	search.RunMore(12) // they wait for the ends of locks
+	search.RunMore(16) // they wait for the ends of locks
 	os.Exit(m.Run())
 }
 

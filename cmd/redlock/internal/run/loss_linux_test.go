@@ -92,8 +92,6 @@ func TestCommandIsGoneBeforeAnotherCanGetTheLock(t *testing.T) {
 		endsAfter := lossTTL/2 + time.Duration(random.Int64N(int64(lossTTL*5/8))) // around its end
 		t.Run(fmt.Sprintf("%d %s after %v %v", i, how.name, moment.Round(time.Millisecond), majority), func(t *testing.T) {
 			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
 			proxies, urls := c.BehindProxies(t)
 			b := startBeat(t, urls, fmt.Sprint("cut ", i), lossTTL)
 			time.Sleep(moment)
