@@ -107,7 +107,7 @@ func TestTheSamplesForEveryLanguageRun(t *testing.T) {
 		`"127.0.0.1", 8700`, "'127.0.0.1', " + portOf(strings.Trim(said[1], "/")),
 		"6390", portOf(said[0]),
 		"laravel_cache:", "", // which an application takes away, so that other programs share the name
-		`"10s"`, `"1s"`, "'10s'", "'1s'", "blocking_timeout=10", "blocking_timeout=1", "block(10", "block(1",
+		"10s", "1s", "blocking_timeout=10", "blocking_timeout=1", "block(10", "block(1",
 	}
 	locker, err := redlock.New(urls)
 	require.NoError(t, err)
