@@ -311,6 +311,7 @@ func TestManyNamesAreAskedAboutAFewAtATime(t *testing.T) {
 }
 
 func TestAStreamTellsChangesAndEndsWithTheDashboard(t *testing.T) {
+	t.Parallel()
 	c := redlocktest.Start(t, 3)
 	locker := c.Locker(t, redlock.WithNodeTimeout(10*time.Second), redlock.WithOwner("me"))
 	d, err := New(t.Context(), c.Endpoints(), WithBounds(10_000, 100))
