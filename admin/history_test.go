@@ -235,6 +235,20 @@ func TestAMasterWithoutTheHistoryLocksAllTheSame(t *testing.T) {
 	})
 }
 
+// A prefix counts.
+func TestTheLongestNameThatHasAHistory(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(append(noting("me"), redlock.WithKeyPrefix("p:"))...)
+		for length, runs := range map[int]int{1024: 1, 1025: 0} {
+			name := strings.Repeat("n", length-len("p:"))
+			c.Unlock(c.Lock(l, name))
+			time.Sleep(2 * time.Second)
+			assert.Len(t, c.history(l, name), runs, "%d bytes", length)
+		}
+		assert.Zero(t, l.Stats().HistoryDropped)
+	})
+}
+
 func TestAHistoryWithoutANameIsRefused(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		for _, name := range []string{"", strings.Repeat("n", 5000), "redquorum:x"} {

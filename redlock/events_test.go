@@ -157,11 +157,15 @@ func (r *recordingTracer) Start(ctx context.Context, op redlock.Operation) (cont
 
 // take returns what has ended, except for a choice's waits for its single names.
 func (r *recordingTracer) take() []string {
+	return slices.DeleteFunc(r.takeAll(), func(path string) bool { return strings.Count(path, "> wait") > 1 })
+}
+
+func (r *recordingTracer) takeAll() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ended := r.ended
 	r.ended = nil
-	return slices.DeleteFunc(ended, func(path string) bool { return strings.Count(path, "> wait") > 1 })
+	return ended
 }
 
 func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
@@ -193,6 +197,31 @@ func TestTracerSeesOperationsWithTheirParents(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(ctx))
 		assert.Equal(t, []string{wait + ": true", acquire + ": true", "job > release " + lock.Name() + ": true"}, r.take())
+	})
+}
+
+// Each name has a wait of its own, which ends in any order.
+func TestTracerIsToldHowEachWaitOfAChoiceEnded(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		r := &recordingTracer{}
+		l, holder := c.Locker(redlock.WithTracer(r)), c.Locker()
+		c.Lock(holder, "a")
+		held := c.Lock(holder, "b")
+		const wait = "acquire a > wait a"
+		_, err := l.LockAny(c.Within(time.Second), []string{"a", "b"})
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		ended := r.takeAll()
+		require.Len(t, ended, 4)
+		assert.ElementsMatch(t, []string{wait + " > wait a: false", wait + " > wait b: false"}, ended[:2])
+		assert.Equal(t, []string{wait + ": false", "acquire a: false"}, ended[2:])
+
+		time.AfterFunc(time.Second, func() { assert.NoError(t, held.Unlock(ctx)) })
+		_, err = l.LockAny(c.Within(5*time.Second), []string{"a", "b"})
+		require.NoError(t, err)
+		ended = r.takeAll()
+		require.Len(t, ended, 4)
+		assert.ElementsMatch(t, []string{wait + " > wait a: false", wait + " > wait b: true"}, ended[:2])
+		assert.Equal(t, []string{wait + ": true", "acquire a: true"}, ended[2:])
 	})
 }
 

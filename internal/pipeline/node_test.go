@@ -39,6 +39,7 @@ func TestCallsWaitForTheFirstDialUntilTheirDeadline(t *testing.T) {
 		r := h.command("SET", "k", "v").fails(Unsent, ErrTimeout)
 		assert.Equal(t, testDeadline, r.after)
 		assert.ErrorContains(t, r.err, "not connected yet")
+		assert.EqualValues(t, 1, h.node.Stats().Timeouts)
 		assert.Same(t, h.clock, h.node.Clock(), "by which deadlines go")
 		h.server.Mute(false)
 		pass(time.Second)
@@ -128,6 +129,7 @@ func TestStalledConnectionIsGivenUp(t *testing.T) {
 		second := h.command("SET", "k2", "v")
 		time.Sleep(2 * time.Nanosecond)
 		r := second.fails(Unknown, ErrStalled)
+		assert.EqualValues(t, 1, h.node.Stats().Timeouts, "the second had time left")
 		assert.Less(t, r.after, time.Microsecond, "everything on the connection ends with it")
 		assert.Equal(t, Connecting, h.node.Stats().State)
 		time.Sleep(500 * time.Millisecond) // the dial succeeds, the handshake gets no answer

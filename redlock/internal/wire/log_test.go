@@ -31,36 +31,37 @@ func (s *server) history(key string) (ids []string) {
 }
 
 func TestTheHistoryOfANameIsBounded(t *testing.T) {
+	const kept, mostNames, life = 64, 256, 30 * 24 * time.Hour // as the documentation says
 	s := newServer(t)
 	s.connect(t)
-	for i := range journal.KeptOfName + 5 {
+	for i := range kept + 5 {
 		s.note("p:job", journal.Ran, fmt.Sprint("run", i))
 	}
-	for i := range journal.KeptOfName + 5 {
+	for i := range kept + 5 {
 		s.note("p:job", journal.Refused, fmt.Sprint("miss", i))
 	}
 	ids := s.history("p:job")
-	require.Len(t, ids, 2*journal.KeptOfName, "misses push out no runs")
-	assert.Equal(t, fmt.Sprint("run", journal.KeptOfName+4), ids[0])
-	assert.Equal(t, fmt.Sprint("miss", journal.KeptOfName+4), ids[journal.KeptOfName])
+	require.Len(t, ids, 2*kept, "misses push out no runs")
+	assert.Equal(t, fmt.Sprint("run", kept+4), ids[0])
+	assert.Equal(t, fmt.Sprint("miss", kept+4), ids[kept])
 
-	for i := range journal.MostNames - 1 {
+	for i := range mostNames - 1 {
 		s.note(fmt.Sprint("p:", i), journal.Ran, "x")
 	}
-	assert.Len(t, s.history("p:job"), 2*journal.KeptOfName)
+	assert.Len(t, s.history("p:job"), 2*kept)
 	s.ask(LogOf(&journal.Entry{ID: "x", Kind: journal.Ran, Key: "other:job"}, "other:"))
-	assert.Len(t, s.history("p:job"), 2*journal.KeptOfName, "each prefix has its own bound")
+	assert.Len(t, s.history("p:job"), 2*kept, "each prefix has its own bound")
 	s.note("p:0", journal.Refused, "y")
 	s.note("p:one more", journal.Ran, "x")
 	assert.Empty(t, s.history("p:job"), "the name that was used longest ago")
 	assert.Len(t, s.history("p:0"), 2)
-	assert.Equal(t, int64(journal.MostNames), s.do("ZCARD", LogKey+":p:#names"))
+	assert.Equal(t, int64(mostNames), s.do("ZCARD", LogKey+":p:#names"))
 	assert.Equal(t, int64(0), s.do("EXISTS", LogKey+":p:job", LogKey+":p:job"+missed))
 
 	keys, _ := s.do("KEYS", LogKey+":*").([]any)
-	assert.Len(t, keys, journal.MostNames+1+3)
+	assert.Len(t, keys, mostNames+1+3)
 	for _, key := range keys {
-		assert.InDelta(t, journal.HistoryLife.Milliseconds(), s.do("PTTL", key), 60_000, "%s", key)
+		assert.InDelta(t, life.Milliseconds(), s.do("PTTL", key), 60_000, "%s", key)
 	}
 }
 
@@ -126,10 +127,10 @@ func TestTheHistoryTellsTheHolderWithoutItsValue(t *testing.T) {
 }
 
 func TestNotesAreTakenOfNoNameThatEndsAsTheirOwnKeysDo(t *testing.T) {
-	for _, key := range []string{"a", "", "#", "names", "#namesake", strings.Repeat("n", journal.MostName)} {
+	for _, key := range []string{"a", "", "#", "names", "#namesake", strings.Repeat("n", 1024)} {
 		assert.True(t, HasHistory(key), key)
 	}
-	for _, key := range []string{"#names", "p:#names", "a#missed", strings.Repeat("n", journal.MostName+1)} {
+	for _, key := range []string{"#names", "p:#names", "a#missed", strings.Repeat("n", 1025)} {
 		assert.False(t, HasHistory(key), key)
 	}
 }
