@@ -85,13 +85,16 @@ func TestRunReturnsWhatLeadHasToSayAndFreesTheLock(t *testing.T) {
 
 func TestAPanicInLeadContinuesOnceTheLockIsReleased(t *testing.T) {
 	inBubble(t, func(w *world) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
 		a := w.stranger("a")
 		assert.PanicsWithValue(t, "oh", func() {
 			_ = a.Run(ctx, func(context.Context, int64) error { panic("oh") }) //nolint:errcheck // it panics
 		})
 		assert.True(t, a.inspect().Free)
 		assert.False(t, a.IsLeader())
-		require.NoError(t, a.Run(ctx, func(context.Context, int64) error { return nil }), "it can run again")
+		led := errors.New("led")
+		require.ErrorIs(t, a.Run(ctx, func(context.Context, int64) error { return led }), led, "it can run again")
 	})
 }
 
