@@ -223,6 +223,25 @@ func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 	})
 }
 
+// Neither the maximum of a cluster nor its members hold for a Locker that looks at no marker.
+func TestWithoutQuarantineNothingOfAClusterHolds(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		member := c.Among([]int{0, 1, 2})
+		off := []redlock.Option{redlock.WithQuarantine(redlock.QuarantineOff), redlock.WithMaxTTL(time.Hour)}
+		l := c.Among([]int{0, 1, 2}, off...)
+		lock := c.Lock(l, "a", redlock.WithTTL(3*virtual.MaxTTL))
+		require.NoError(t, lock.Extend(ctx, 4*virtual.MaxTTL))
+		_, err := l.TryLock(ctx, "b", redlock.WithTTL(time.Hour+time.Millisecond))
+		require.ErrorIs(t, err, redlock.ErrInvalid, "its own maximum does")
+
+		held := c.Lock(member, "c")
+		virtual.Settle()
+		c.Del("c", 0)
+		c.Lock(c.Among([]int{0}, off...), "c")
+		require.NoError(t, held.Verify(ctx), "so there are two holders")
+	})
+}
+
 // Whoever comes while another client forms the cluster waits for it, and is not refused.
 func TestWhoComesWhileTheClusterIsFormedWaitsForIt(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {

@@ -65,7 +65,9 @@ const (
 	// QuarantineStrict: the servers of a new cluster, too, vote only after that time, or after
 	// "redlock init".
 	QuarantineStrict
-	// QuarantineOff: every answer counts, for servers whose restart is delayed by other means.
+	// QuarantineOff: every answer counts, for servers whose restart is delayed by other means. The
+	// Locker then goes by its own list and [WithMaxTTL] alone, whatever a cluster's members and its
+	// MaxTTL are, so all Lockers need the same of both.
 	QuarantineOff
 )
 

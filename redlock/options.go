@@ -181,7 +181,7 @@ func WithNodeTimeout(d time.Duration) Option {
 
 // WithMaxTTL sets the longest TTL that a lock of this Locker may have (default 1 min): from 10 ms
 // to 24 h. A new cluster takes it for its own MaxTTL; in one that exists, the cluster's holds as
-// well (SetMaxTTL of package admin).
+// well (SetMaxTTL of package admin), except with [QuarantineOff].
 func WithMaxTTL(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < minTTL || d > 24*time.Hour {
