@@ -135,6 +135,30 @@ func TestHookTellsWhyALockIsStillWaitedFor(t *testing.T) {
 	})
 }
 
+func TestHookIsNotToldOfAnAttemptThatEndsItsCall(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		var d diary
+		l := c.Locker(redlock.WithHooks(redlock.Hooks{Failed: func(name string, err error) { d.note("%s %v", name, err) }}))
+		c.Lock(c.Renewing(), "a")
+		wait := func(ctx context.Context) <-chan error {
+			return c.Ending(func() error { _, err := l.Lock(ctx, "a"); return err })
+		}
+		first, giveUp := context.WithCancel(ctx)
+		gaveUp := wait(first)
+		virtual.Settle()
+		behind := wait(c.Within(100 * time.Millisecond))
+		virtual.Settle()
+		c.Each(virtual.Stop)
+		d.take()
+		giveUp()
+		require.ErrorIs(t, <-gaveUp, context.Canceled)
+		require.ErrorIs(t, <-behind, context.DeadlineExceeded, "in its first attempt")
+		virtual.Settle()
+		assert.Empty(t, d.take())
+		c.Each(virtual.Resume)
+	})
+}
+
 // recordingTracer writes down each operation with its parent, when it ends.
 type recordingTracer struct {
 	mu    sync.Mutex

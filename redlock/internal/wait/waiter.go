@@ -150,12 +150,15 @@ func (w *waiter) freeHops() int {
 // note keeps what to report if the wait ends without the lock. An attempt that ctx cut short says
 // less than the one before.
 func (w *waiter) note(failure Failure) {
-	if w.last == nil || failure.Ended() == nil {
-		w.last = failure
+	goesOn := failure.Ended() == nil
+	if w.last != nil && !goesOn {
+		return
+	}
+	w.last = failure
+	if goesOn {
 		w.call.Failed(failure)
-		if w.readers != nil {
-			return // it is not in the queue
-		}
+	}
+	if w.readers == nil { // they are not in the queue
 		w.Queue.Report(w.queueName, failure)
 	}
 }
