@@ -145,7 +145,7 @@ var errEnough = errors.New("enough")
 
 // leads leads for a while.
 func (r *run) leads(ctx context.Context, who string, e *election.Election, life *life, term int64, rng *rand.Rand) error {
-	h := &history.Hold{Who: who, How: "leads", Names: []string{"leader"}, Token: term, Value: fmt.Sprint(who, term), Since: r.clock.Now(), From: r.clock.Now(), To: history.Held}
+	h := &history.Hold{Who: who, How: "leads", Names: []string{"leader"}, Token: r.ordered(term), Value: fmt.Sprint(who, term), Since: r.clock.Now(), From: r.clock.Now(), To: history.Held}
 	h.Late = ctx.Err() != nil
 	r.mu.Lock()
 	r.holds = append(r.holds, h)
@@ -224,7 +224,7 @@ func (r *run) watches(ctx context.Context) {
 			continue
 		}
 		r.promise("Watch tells terms in order", leader.Term >= last, "Watch told %d after %d", leader.Term, last)
-		last = leader.Term
+		last = r.ordered(leader.Term)
 	}
 	r.promise("Watch until its end", ctx.Err() != nil || life.closed.Load(), "Watch ended by itself")
 }
