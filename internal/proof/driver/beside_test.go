@@ -153,11 +153,13 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 	r.note(who, "leads, term %d", term)
 	leads := e.IsLeader()
 	r.promise("IsLeader while lead runs", leads || ctx.Err() != nil || r.plan.sleeps, "%s leads (%v), IsLeader: %t", who, ctx.Err(), leads)
+	asked := r.clock.Now()
 	told, err := e.Leader(ctx)
 	r.promise("the leader knows itself", ctx.Err() != nil || err == nil && told.Term == term && told.ID == who && told.Until > 0 && told.Until <= r.plan.maxTTL, "%s leads, Leader: %+v, %v", who, told, err)
+	ends := asked.Add(told.Until)
 	again := e.Run(ctx, func(context.Context, int64) error { return nil })
 	r.promise("an Election runs once", is(again, election.ErrRunning), "%s leads, and Run again: %v", who, again)
-	r.onRecord(ctx, who, term, rng)
+	r.onRecord(ctx, who, term, ends, rng)
 	if rng.IntN(4) == 0 { // from outside of lead, for which Resign waits
 		after := upTo(rng, 50*time.Millisecond)
 		r.watchers.Go(func() {
@@ -198,7 +200,7 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 }
 
 // onRecord looks whether any Locker tells of a leader from the beginning of its term.
-func (r *run) onRecord(ctx context.Context, who string, term int64, rng *rand.Rand) {
+func (r *run) onRecord(ctx context.Context, who string, term int64, ends clock.Instant, rng *rand.Rand) {
 	life := r.clients[rng.IntN(len(r.clients))].current()
 	e, err := election.New(life.locker, "leader")
 	if err != nil || !r.plan.steady() || !r.look {
@@ -209,6 +211,10 @@ func (r *run) onRecord(ctx context.Context, who string, term int64, rng *rand.Ra
 		return // a Locker that was just opened may know no master yet
 	}
 	r.promise("a leader is on record", told.Term >= term, "%s leads, and for %s it is %+v", who, life.client.plan.who, told)
+	if told.Term == term { // the masters keep the lock for longer than its holder relies on it
+		now := r.clock.Now()
+		r.promise("how long a leadership lasts", told.ID == who && told.Until+time.Millisecond > ends.Sub(now) && told.Until <= r.plan.maxTTL, "%s leads for another %v, and for %s it is %+v", who, ends.Sub(now), life.client.plan.who, told)
+	}
 }
 
 // watches watches who leads: terms grow.

@@ -149,9 +149,7 @@ func (l *life) hooked() redlock.Hooks {
 			l.client.run.promise("Refused tells why", errors.Is(err, redlock.ErrTaken) || errors.Is(err, redlock.ErrNoQuorum) ||
 				errors.Is(err, redlock.ErrNoValidity) || errors.Is(err, redlock.ErrInvalid) || errors.Is(err, redlock.ErrLost), "Refused: %v", err)
 		},
-		Failed: func(_ string, err error) {
-			l.client.run.promise("Failed tells why", err != nil, "Failed without an error")
-		},
+		Failed: l.toldOfFailure,
 		Handed: func(string) { count("Handed") },
 		Members: func(_ string, version int64, _ int) {
 			l.client.run.reachIf("members that changed under a call", version > 1 && l.client.run.calls.Load() > 0)
@@ -175,6 +173,15 @@ func reasonOf(err error) string {
 	default:
 		return "neither"
 	}
+}
+
+// toldOfFailure is told of an attempt that failed, while its call goes on.
+func (l *life) toldOfFailure(name string, err error) {
+	r := l.client.run
+	var votes *redlock.QuorumError
+	why := errors.As(err, &votes) && votes.Op == "acquire" && is(err, redlock.ErrTaken, redlock.ErrNoQuorum, redlock.ErrNoValidity)
+	goesOn := !is(err, redlock.ErrClosed, redlock.ErrInvalid, context.Canceled, context.DeadlineExceeded)
+	r.promise("Failed tells why", why && goesOn && name != "", "Failed of %q: %v", name, err)
 }
 
 // tellsOf is told whether a node votes, or why not.

@@ -53,6 +53,7 @@ type clientPlan struct {
 	waits   time.Duration // for a node; 0: by default
 	nodes   bool          // its Lockers share nodes that it made
 	logs    bool          // they have a logger
+	notes   bool          // they note histories
 	opts    []redlock.Option
 }
 
@@ -151,7 +152,7 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		c.waits = pick(rare, 10*time.Millisecond, 80*time.Millisecond, 700*time.Millisecond)
 		c.opts = append(c.opts, redlock.WithNodeTimeout(c.waits))
 	}
-	if p.rng("history", uint64(i)).IntN(3) == 0 { //nolint:gosec // it is not negative
+	if c.notes = p.rng("history", uint64(i)).IntN(3) == 0; c.notes { //nolint:gosec // it is not negative
 		c.opts = append(c.opts, redlock.WithHistory())
 	}
 	if p.prefix != "" {

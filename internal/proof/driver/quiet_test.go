@@ -59,13 +59,9 @@ func (r *run) quiet() {
 	for _, c := range r.clients {
 		l := c.current()
 		s := l.locker.Stats()
-		mine := 0
-		for _, h := range held {
-			if h.life == l {
-				mine++
-			}
-		}
-		r.promise("Stats.Held and Stats.Waiting", s.Held == mine && s.Waiting == 0, "%s holds %d, and Stats says %d and %d waiting", c.plan.who, mine, s.Held, s.Waiting)
+		mine := slices.DeleteFunc(slices.Clone(held), func(h *handle) bool { return h.life != l })
+		r.promise("Stats.Held and Stats.Waiting", s.Held == len(mine) && s.Waiting == 0, "%s holds %d, and Stats says %d and %d waiting", c.plan.who, len(mine), s.Held, s.Waiting)
+		r.tellsOldest(l, &s, mine)
 		up := 0
 		for _, n := range s.Nodes {
 			if n.Barred == nil {
@@ -85,6 +81,7 @@ func (r *run) quiet() {
 		r.free(held)
 		r.renumbers(held)
 		r.releasesAgain()
+		r.waits()
 		r.changeable()
 	}
 	if r.plan.lists {
@@ -352,6 +349,8 @@ func (r *run) end() {
 		c.current().close()
 	}
 	r.watchers.Wait()
+	r.drops()
+	r.quarantines()
 	for _, node := range r.nodes {
 		r.ends(node)
 	}
