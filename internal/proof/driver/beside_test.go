@@ -131,8 +131,10 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 		r.promise("errors of Election.Run", err == nil || is(err, errEnough) || closed && is(err, redlock.ErrClosed) || lied && is(err, redlock.ErrNoQuorum), "%s: Run: %v", who, err)
 		r.promise("Run returns nil at the end", err != nil || ctx.Err() != nil || closed, "%s: Run returned nil, and its context goes on", who)
 		if rng.IntN(4) == 0 {
-			began := r.clock.Now()
+			began, gaveUp := r.clock.Now(), is(err, errEnough)
 			err := e.Resign(ctx)
+			r.promise("Resign again tells of the release", err != nil || !gaveUp || r.leftBy(who) <= r.plan.masters/2,
+				"%s: Resign after Run, and %d of %d masters keep its lock", who, r.leftBy(who), r.plan.masters)
 			r.promise("Resign without a term", err == nil || closed || is(err, redlock.ErrNoQuorum, redlock.ErrLost) || ctx.Err() != nil,
 				"%s: Resign after Run: %v", who, err)
 			r.promise("Resign in time", r.since(began) <= life.client.plan.nodeTimeout(r.plan.maxTTL)+r.slack || ctx.Err() != nil, "%s: Resign took %v", who, r.since(began))
@@ -142,6 +144,20 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 }
 
 var errEnough = errors.New("enough")
+
+// leftBy counts the masters that have the lock of a candidate who gave it up, and could not take
+// the release for another answer, or have an earlier state again.
+func (r *run) leftBy(who string) (kept int) {
+	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) {
+		return 0
+	}
+	for i, m := range r.masters {
+		if value, _, found := m.get("leader"); found && strings.HasSuffix(value, "|"+who) && !r.plan.hasSnapshotOf(i) {
+			kept++
+		}
+	}
+	return kept
+}
 
 // leads leads for a while.
 func (r *run) leads(ctx context.Context, who string, e *election.Election, life *life, term int64, rng *rand.Rand) error {

@@ -225,6 +225,7 @@ var promises = []said{
 	{"election.Election.Resign", "In lead, Resign must be called with lead's context: then it returns nil at once", "Resign in lead"},
 	{"election.Election.Resign", "It returns nil when a majority of the masters has confirmed the release, or there was nothing to release", "Resign from outside"},
 	{"election.Election.Resign", "or there was nothing to release", "Resign without a term"},
+	{"election.Election.Resign", "Called again, it tells what has become of the release by now", "Resign again tells of the release"},
 	{"election.Election.Resign", "or there was nothing to release", "Resign in time"},
 	{"election.Election.Watch", "in order", "Watch tells terms in order"},
 	{"election.Election.Watch", "until ctx ends or the Locker is closed", "Watch until its end"},
