@@ -164,13 +164,15 @@ func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 	if !errors.As(err, &refused) {
 		return
 	}
+	asked := make(map[string]bool) // one is there twice if it is added while its connection is ending
 	for _, n := range refused.Nodes {
+		asked[n.Endpoint] = true
 		word, _ := pool.Trouble(n.Err)
 		a.promise("what is wrong with a node has a row", word == "" || strings.Contains(troubles(), "\n| `"+word+"` |"), "%s: %v is %q", n.Endpoint, n.Err, word)
 	}
 	votes := refused.Granted + refused.Refused
 	masters, _ := a.plan.size()
-	a.promise("votes of a QuorumError", refused.Need > 0 && votes <= masters && len(refused.Nodes) <= masters,
+	a.promise("votes of a QuorumError", refused.Need > 0 && votes <= masters && len(asked) <= masters,
 		"%s: %s: %v", a.who, call, err)
 	if explained.MatchString(err.Error()) {
 		return // a quorum granted, and the text says why that is not enough
