@@ -222,15 +222,23 @@ func (r *run) onRecord(ctx context.Context, who string, term int64, ends clock.I
 	if err != nil || !r.plan.steady() || !r.look {
 		return
 	}
+	asked := r.clock.Now()
 	told, err := e.Leader(ctx)
 	if err != nil || ctx.Err() != nil {
 		return // a Locker that was just opened may know no master yet
 	}
 	r.promise("a leader is on record", told.Term >= term, "%s leads, and for %s it is %+v", who, life.client.plan.who, told)
-	if told.Term == term { // the masters keep the lock for longer than its holder relies on it
-		now := r.clock.Now()
-		r.promise("how long a leadership lasts", told.ID == who && told.Until+time.Millisecond > ends.Sub(now) && told.Until <= r.plan.maxTTL, "%s leads for another %v, and for %s it is %+v", who, ends.Sub(now), life.client.plan.who, told)
+	if told.Term != term {
+		return
 	}
+	now, kept := r.clock.Now(), time.Duration(0)
+	for _, m := range r.masters {
+		_, ttl, _ := m.get("leader")
+		kept = max(kept, ttl)
+	}
+	// The masters keep the lock for longer than its holder relies on it.
+	said := told.Until+time.Millisecond > ends.Sub(now) && (told.Until <= kept+now.Sub(asked)+time.Millisecond || ctx.Err() != nil)
+	r.promise("how long a leadership lasts", told.ID == who && said, "%s leads for another %v, the masters keep that for %v, and for %s it is %+v", who, ends.Sub(now), kept, life.client.plan.who, told)
 }
 
 // watches watches who leads: terms grow.
