@@ -45,8 +45,8 @@ MODELS := ./internal/proof/search/memory ./internal/proof/search/fence ./interna
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The tests under the race detector mostly wait. What only computes runs beside them, in their pauses,
-# and what it says comes behind.
+# The tests under the race detector mostly wait. What only computes runs beside them, in their
+# pauses, and what it says comes behind.
 check: tidy-check fix-check columns api vet ## everything that must pass before a commit
 	@said=$$(mktemp) && trap 'rm "$$said"' EXIT && \
 	{ nice -n 19 $(MAKE) --no-print-directory fmt-check lint cross >"$$said" 2>&1 & } && \
@@ -93,7 +93,7 @@ test: ## the tests
 
 # Tests that start servers mostly wait: more of them run at once than there are cores, but not many,
 # because they allow a busy machine only limited slack. Of the models, one is enough: all goroutines
-# are those of internal/proof/search.
+# are those of internal/proof/search, and redlock/internal/members/core has none.
 SERVED  = $(shell go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'servers/(redistest|cluster)[] ]' | cut -d ' ' -f 1)
 UNRACED = $(patsubst ./%,github.com/redquorum/redquorum/%,$(wordlist 2,9,$(MODELS)))
 race: ## the tests under the race detector, in random order
