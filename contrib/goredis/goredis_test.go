@@ -186,7 +186,7 @@ type limiter struct{ redis.Limiter }
 func TestWhatCannotBeCarriedOverIsRefused(t *testing.T) {
 	roots := func() *tls.Config { return &tls.Config{RootCAs: x509.NewCertPool()} }
 	other := roots()
-	other.InsecureSkipVerify = true //nolint:gosec // nothing is dialed
+	other.InsecureSkipVerify = true // nothing is dialed
 	named := func(name string) *tls.Config { return &tls.Config{ServerName: name} }
 	for text, options := range map[string][]*redis.Options{
 		"no options":                {},

@@ -69,13 +69,13 @@ func TestCredentialsGoWhereTheListLeads(t *testing.T) {
 	server, err := tls.LoadX509KeyPair(file("cert"), file("key"))
 	require.NoError(t, err)
 	r := &listener{
-		config: &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequestClientCert}, //nolint:gosec // the oldest that Go has
+		config: &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequestClientCert},
 		secure: map[string]bool{"a:6380": true, "b:6380": true, "[2001:db8::1]:6380": true},
 	}
 	files := "?cert=" + file("cert") + "&key=" + file("key")
 	provider := WithCredentials(func(_ context.Context, endpoint string) (string, string, error) { return "user", "provided", nil })
 	withFiles := WithTLSFiles(TLSFiles{Cert: file("cert"), Key: file("key")})
-	withConfig := WithTLSConfig(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{server}}) //nolint:gosec // a test
+	withConfig := WithTLSConfig(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{server}})
 	trust := WithMemberCredentials()
 	const never = "never dialed"
 	for name, test := range map[string]struct {
@@ -133,7 +133,7 @@ func TestCredentialsGoWhereTheListLeads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.listen()
-			opts := append([]Option{WithDialer(r.dial), WithTLSConfig(&tls.Config{InsecureSkipVerify: true})}, test.opts...) //nolint:gosec // a test
+			opts := append([]Option{WithDialer(r.dial), WithTLSConfig(&tls.Config{InsecureSkipVerify: true})}, test.opts...)
 			var list []*Node
 			for _, text := range test.list {
 				n, err := NewNode(text, opts...)

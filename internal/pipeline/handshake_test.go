@@ -340,7 +340,7 @@ func TestGivingUpATLSConnectionBlocksNobody(t *testing.T) {
 			return client, err
 		}
 		h.node = h.newNode("rediss://fake:6379", WithDialer(dial), WithStallTimeout(testDeadline),
-			WithTLSConfig(&tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true})) //nolint:gosec // the certificate is this test's own
+			WithTLSConfig(&tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true})) // the certificate is this test's own
 		synctest.Wait()
 		require.Equal(t, Up, h.node.Stats().State, "%v", h.node.Stats().Err)
 		h.command("PING").fails(Unknown, ErrTimeout)

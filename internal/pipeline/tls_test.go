@@ -28,7 +28,7 @@ func TestCertificatesThatAreRotatedAreRead(t *testing.T) {
 	require.NoError(t, err)
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(text))
-	server := &tls.Config{ //nolint:gosec // the oldest version that Go has
+	server := &tls.Config{
 		Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
 	}
 	serials := make(chan int64)
@@ -98,7 +98,7 @@ func TestACertificateOfOursThatHasEndedIsTheCause(t *testing.T) {
 	a.Issue(time.Hour, file("server.pem"), file("server.key"))
 	theirs, err := tls.LoadX509KeyPair(file("server.pem"), file("server.key"))
 	require.NoError(t, err)
-	config := &tls.Config{Certificates: []tls.Certificate{theirs}, ClientAuth: tls.RequestClientCert} //nolint:gosec // as above
+	config := &tls.Config{Certificates: []tls.Certificate{theirs}, ClientAuth: tls.RequestClientCert}
 	dial := func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		go func() {

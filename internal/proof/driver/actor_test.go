@@ -164,7 +164,7 @@ func (a *actor) sound(call string, err error, ctx *limited, life *life) {
 	if !errors.As(err, &refused) {
 		return
 	}
-	asked := make(map[string]bool) // one is there twice if it is added while its connection is ending
+	asked := make(map[string]bool) // a master added again while its connection ends is there twice
 	for _, n := range refused.Nodes {
 		asked[n.Endpoint] = true
 		word, _ := pool.Trouble(n.Err)

@@ -113,7 +113,7 @@ func elects(r *run, rng *rand.Rand) {
 	var all sync.WaitGroup
 	for i := range 2 + rng.IntN(2) {
 		seed := rng.Uint64()
-		all.Go(func() { r.candidate(ctx, fmt.Sprint("candidate ", i), rand.New(rand.NewPCG(seed, 0))) }) //nolint:gosec // nothing of it is secret
+		all.Go(func() { r.candidate(ctx, fmt.Sprint("candidate ", i), rand.New(rand.NewPCG(seed, 0))) })
 	}
 	all.Go(func() { r.watches(ctx) })
 	all.Wait()
@@ -271,7 +271,7 @@ func queues(r *run, rng *rand.Rand) {
 	for i := range 3 {
 		who, seed := fmt.Sprint("worker ", i), rng.Uint64()
 		all.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // nothing of it is secret
+			rng := rand.New(rand.NewPCG(seed, 1))
 			for r.goesOn() {
 				q.works(ctx, who, rng)
 			}

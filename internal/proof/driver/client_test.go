@@ -256,7 +256,7 @@ func (l *life) judgeHooks(s *redlock.Stats) {
 		l.client.run.promise("hooks and statistics: "+hook, l.hooks[hook] == counted,
 			"%s: %s was called %d times, Stats has %d (%+v)", l.client.plan.who, hook, l.hooks[hook], counted, *s)
 	}
-	got := uint64(l.got.Load()) //nolint:gosec // it only grows
+	got := uint64(l.got.Load())
 	l.client.run.promise("Stats.Acquired", s.Acquired >= got, "%d locks were acquired, Stats has %d", got, s.Acquired)
 	l.client.run.promise("losses are logged", !l.client.plan.logs || l.hooks["log: lock lost"] == s.Lost, "%d were logged, Stats has %d", l.hooks["log: lock lost"], s.Lost)
 	l.judgeWaits()
@@ -273,7 +273,7 @@ type logged struct {
 func (logged) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
-func (g logged) Handle(_ context.Context, record slog.Record) error { //nolint:gocritic // as the interface has it
+func (g logged) Handle(_ context.Context, record slog.Record) error {
 	g.life.mu.Lock()
 	defer g.life.mu.Unlock()
 	g.life.hooks["log: "+record.Message]++

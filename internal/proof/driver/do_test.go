@@ -76,7 +76,7 @@ var errFunction = errors.New("fn failed")
 func (d *do) call() {
 	defer func() {
 		if value := recover(); value != nil {
-			d.err = value.(panicked) //nolint:forcetypeassert // any other panic is not the driver's
+			d.err = value.(panicked) // any other panic is not the driver's
 		}
 	}()
 	d.err = d.life.locker.Do(d.ctx, d.q.names[0], d.function, d.q.asked.opts...)

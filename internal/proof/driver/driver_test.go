@@ -123,7 +123,6 @@ func (s *share) playApart(t *testing.T) *outcome {
 	if !assert.NoError(t, err) {
 		return told
 	}
-	//nolint:gosec // this program itself
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout="+flag.Lookup("test.timeout").Value.String())
 	child.Env = append(os.Environ(), shareVariable+"="+string(text))
 	if said, err := child.CombinedOutput(); !assert.NoError(t, err, "%s", proof.Tail(string(said))) {

@@ -60,7 +60,7 @@ func counts(a *actor) {
 	life := a.life()
 	s := life.locker.Stats()
 	a.promise("Stats", s.Held >= 0 && s.Waiting >= 0 && len(s.Nodes) >= len(life.client.plan.list) && s.Lost <= s.Acquired &&
-		uint64(s.Held)+s.Lost <= s.Acquired, "%s: %+v", a.who, s) //nolint:gosec // it is not negative
+		uint64(s.Held)+s.Lost <= s.Acquired, "%s: %+v", a.who, s)
 	if s.Version > 0 && !a.plan.unsettled() {
 		a.promise("Stats.Quorum", s.Quorum == a.plan.masters/2+1, "%s: quorum of %d, of %d masters", a.who, s.Quorum, a.plan.masters)
 	}

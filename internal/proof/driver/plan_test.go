@@ -125,7 +125,7 @@ func (p *plan) rng(part string, i uint64) *rand.Rand {
 	for _, c := range part {
 		i = i*131 + uint64(c)
 	}
-	return rand.New(rand.NewPCG(p.seed, i)) //nolint:gosec // nothing of it is secret
+	return rand.New(rand.NewPCG(p.seed, i))
 }
 
 func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
@@ -133,11 +133,11 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 		who: fmt.Sprint("client ", i), list: p.drawList(rng), ttl: pick(rng, p.maxTTL/4, p.maxTTL/2, p.maxTTL),
 		drift: rng.IntN(2) == 0, renewal: rng.IntN(3) > 0,
 	}
-	longest := p.maxTTL << (p.rng("longer TTLs", uint64(i)).IntN(4) / 3) //nolint:gosec // it is not negative
+	longest := p.maxTTL << (p.rng("longer TTLs", uint64(i)).IntN(4) / 3)
 	c.opts = []redlock.Option{redlock.WithMaxTTL(longest), redlock.WithTTL(c.ttl), redlock.WithOwner(c.who)}
 	if !p.unsettled() { // whose tokens go by clocks
 		c.ahead = pick(rng, 0, upTo(rng, 50*time.Millisecond))
-		if p.rng("far ahead", uint64(i)).IntN(12) == 0 { //nolint:gosec // it is not negative
+		if p.rng("far ahead", uint64(i)).IntN(12) == 0 {
 			c.ahead += time.Hour
 		}
 	}
@@ -147,12 +147,12 @@ func (p *plan) drawClient(i int, rng *rand.Rand) clientPlan {
 	if !c.renewal {
 		c.opts = append(c.opts, redlock.WithoutRenewal())
 	}
-	rare := p.rng("rare options", uint64(i)) //nolint:gosec // it is not negative
+	rare := p.rng("rare options", uint64(i))
 	if c.nodes = rare.IntN(6) == 0 && !p.unsettled(); rare.IntN(6) == 0 {
 		c.waits = pick(rare, 10*time.Millisecond, 80*time.Millisecond, 700*time.Millisecond)
 		c.opts = append(c.opts, redlock.WithNodeTimeout(c.waits))
 	}
-	if c.notes = p.rng("history", uint64(i)).IntN(3) == 0; c.notes { //nolint:gosec // it is not negative
+	if c.notes = p.rng("history", uint64(i)).IntN(3) == 0; c.notes {
 		c.opts = append(c.opts, redlock.WithHistory())
 	}
 	if p.prefix != "" {

@@ -72,7 +72,7 @@ func newScene(seed uint64) *plan {
 	p.masters, p.maxTTL, p.script = pick(rng, s.masters...), s.maxTTL, s.play
 	s.plan(p)
 	for i := range 3 {
-		c := p.drawClient(i, p.rng("client", uint64(i))) //nolint:gosec // it is not negative
+		c := p.drawClient(i, p.rng("client", uint64(i)))
 		if c.nodes = false; !p.lists {
 			c.list = rng.Perm(p.masters)
 		}

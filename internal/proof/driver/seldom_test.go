@@ -194,7 +194,7 @@ func (a *actor) cutOff(ctx context.Context, life *life) {
 
 // fork returns an actor for a goroutine of this one's.
 func (a *actor) fork(i int) *actor {
-	return &actor{run: a.run, who: a.who, rng: a.plan.rng(a.who, uint64(i))} //nolint:gosec // it is not negative
+	return &actor{run: a.run, who: a.who, rng: a.plan.rng(a.who, uint64(i))}
 }
 
 // releasesLate has a release within the minimum hold reach one master late. The name is free there

@@ -75,7 +75,7 @@ func (r *run) drops() {
 	time.Sleep(2 * time.Second)
 	entries, err := admin.Of(l.locker).History(r.base, name)
 	dropped := l.locker.Stats().HistoryDropped
-	r.promise("notes that are dropped are counted", r.busy(err) || err == nil && uint64(max(runs-len(entries), 0)) <= dropped && (dropped == 0 || len(entries) < runs), //nolint:gosec // it is not negative
+	r.promise("notes that are dropped are counted", r.busy(err) || err == nil && uint64(max(runs-len(entries), 0)) <= dropped && (dropped == 0 || len(entries) < runs),
 		"%d of %d runs have a note, and %d were dropped (%v)", len(entries), runs, dropped, err)
 	l.close()
 }

@@ -136,7 +136,7 @@ var virtualFaults = map[string]func(m *fakeMaster, much int) (heal func()){
 		return func() { m.RefuseWith("", "publish", "subscribe") }
 	},
 	"is busy or loads": func(m *fakeMaster, much int) func() {
-		m.RefuseWith(pick(rand.New(rand.NewPCG(m.seed, uint64(much))), refusingAll...)) //nolint:gosec // no secret
+		m.RefuseWith(pick(rand.New(rand.NewPCG(m.seed, uint64(much))), refusingAll...))
 		return func() { m.RefuseWith("") }
 	},
 	"refuses writes": func(m *fakeMaster, much int) func() {

@@ -27,7 +27,7 @@ func (s *Source) Below(n int) int { return int(s.Bytes(1)[0]) % n }
 func (s *Source) Bool() bool { return s.Below(2) == 1 }
 
 // Int64 takes eight bytes.
-func (s *Source) Int64() int64 { return int64(binary.BigEndian.Uint64(s.Bytes(8))) } //nolint:gosec // any bits are a number
+func (s *Source) Int64() int64 { return int64(binary.BigEndian.Uint64(s.Bytes(8))) } // any bits are a number
 
 // Text takes a byte that says how long the text is, and the text: at most 15 bytes.
 func (s *Source) Text() string { return string(s.Bytes(s.Below(16))) }

@@ -235,7 +235,7 @@ func (w *world) span(how, text string) (time.Duration, error) {
 	if how[0] == 'P' {
 		unit = time.Millisecond
 	}
-	if err != nil || n != n || n > 1e18/float64(unit) || n < -1e18/float64(unit) { //nolint:gocritic // not a number
+	if err != nil || n != n || n > 1e18/float64(unit) || n < -1e18/float64(unit) { // not a number
 		return 0, errNumber
 	}
 	d := time.Duration(n) * unit

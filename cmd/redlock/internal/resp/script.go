@@ -2,7 +2,7 @@ package resp
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the digest by which Redis names scripts
+	"crypto/sha1" // the digest by which Redis names scripts
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -56,7 +56,7 @@ type scripts struct {
 }
 
 func digestOf(text string) string {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-const password = "p@ss/w:rd#1" //nolint:gosec // of a server that ends with the test
+const password = "p@ss/w:rd#1"
 
 // gateway is a server that listens in every way, for all kinds of users.
 type gateway struct {
@@ -164,7 +164,7 @@ func TestMastersWhoseCertificatesHaveOtherNamesThanTheirHosts(t *testing.T) {
 		assert.Equal(t, named[i], one.Endpoint+"?servername="+one.ServerName)
 	}
 
-	unverified := redlock.WithPool(pool.WithTLSConfig(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // a test
+	unverified := redlock.WithPool(pool.WithTLSConfig(&tls.Config{InsecureSkipVerify: true}))
 	for _, l := range []*redlock.Locker{connected(t, named[:2], files), connected(t, endpoints, unverified)} {
 		await(t, "it knows and reaches all three", func() bool {
 			nodes := l.Stats().Nodes
