@@ -150,7 +150,8 @@ func (e *Election) IsLeader() bool {
 // release. Otherwise the leadership is over too, but others may have to wait until its TTL ends
 // ([redlock.ErrNoQuorum]), or lead has not returned when ctx ends. Called again, it tells what has
 // become of the release by now ([redlock.Lock.Unlock]). In lead, Resign must be called with lead's
-// context: then it returns nil at once, and lead must return.
+// context, or a child of it: then it returns nil at once, even if the leadership was over already,
+// and lead must return.
 func (e *Election) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")
@@ -165,13 +166,13 @@ func (e *Election) Resign(ctx context.Context) error {
 		return nil
 	}
 	t.end(ErrResigned)
+	if ctx.Value(t) != nil { // in lead, which cannot return before Resign does
+		return nil
+	}
 	select {
 	case <-t.over:
 		return t.unreleased
 	case <-ctx.Done():
-		if errors.Is(context.Cause(ctx), ErrResigned) { // the context of lead, or a child
-			return nil
-		}
 		return fmt.Errorf("election: resign %q: lead has not returned: %w", e.name, context.Cause(ctx))
 	}
 }

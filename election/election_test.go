@@ -191,6 +191,37 @@ func TestLeadMayResignWithItsContext(t *testing.T) {
 	})
 }
 
+// Otherwise it would wait for itself.
+func TestLeadMayResignWhenItsTermIsOver(t *testing.T) {
+	for name, end := range map[string]func(a *candidate){
+		"lost":       func(a *candidate) { a.cable.set(true) },
+		"Run ends":   func(a *candidate) { a.end() },
+		"Close":      func(a *candidate) { go a.locker.Close() },
+		"by another": func(a *candidate) { go func() { assert.NoError(a.w.t, a.Resign(ctx)) }() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				a, resigned := w.stranger("a"), make(chan struct{})
+				a.runs(func(lead context.Context) error {
+					defer close(resigned)
+					end(a)
+					<-lead.Done()
+					lasting, cancel := context.WithTimeout(context.WithoutCancel(lead), time.Second)
+					defer cancel()
+					for _, given := range []context.Context{lead, lasting} {
+						began := time.Now()
+						assert.NoError(t, a.Resign(given))
+						assert.Equal(t, began, time.Now(), "at once")
+					}
+					a.end()
+					return nil
+				})
+				<-resigned
+			})
+		})
+	}
+}
+
 // The lock is kept until lead has returned: the next one must not begin before.
 func TestNobodyLeadsBeforeALeadThatResignedHasReturned(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -60,9 +60,10 @@ func (t *term) leads() bool {
 
 // serve leads for one term. It reports whether Run is over, and what it returns.
 func (e *Election) serve(ctx context.Context, lock *redlock.Lock, lead func(context.Context, int64) error) (over bool, err error) {
-	resignable, end := context.WithCancelCause(ctx)
+	t := &term{lock: lock, over: make(chan struct{})}
+	resignable, end := context.WithCancelCause(context.WithValue(ctx, t, true)) // Resign asks whether it is in lead
 	work := lock.Context(resignable)
-	t := &term{lock: lock, ended: work.Done(), end: end, over: make(chan struct{})}
+	t.ended, t.end = work.Done(), end
 	var recorder sync.WaitGroup
 	defer func() { // whatever becomes of lead
 		end(nil)

@@ -198,6 +198,10 @@ func (r *run) leads(ctx context.Context, who string, e *election.Election, life 
 		r.reachIf("a term that was lost", is(cause, redlock.ErrLost))
 		r.promise("the cause of the end of a term", is(cause, redlock.ErrLost, redlock.ErrReleased, election.ErrResigned, context.Canceled, redlock.ErrClosed),
 			"%s: the context of lead ended: %v", who, cause)
+		if resigns {
+			began, err := r.clock.Now(), e.Resign(ctx)
+			r.promise("Resign in lead", err == nil && r.since(began) <= r.slack, "%s: Resign: %v, when its term is over", who, err)
+		}
 		return nil
 	case <-time.After(upTo(rng, 200*time.Millisecond)):
 	}
