@@ -86,7 +86,8 @@ func (r *run) leadingOf(list []int) (clusters []leading, any bool) {
 // lookAtLists looks in calm times what lists lead to: those of clients that are there, and of some
 // that begin. (docs/operations.md)
 func (r *run) lookAtLists() {
-	if r.plan.rival && r.look { // a client that counts by one cluster hears of the other when it connects again
+	ofSeveral := func(p clientPlan) bool { clusters, _ := r.leadingOf(p.list); return len(clusters) > 1 }
+	if slices.ContainsFunc(r.plan.clients, ofSeveral) { // a client that counts by one cluster hears of the other when it connects again
 		for _, m := range r.masters {
 			m.breaks("disconnects", 0)()
 		}
