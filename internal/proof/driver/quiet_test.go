@@ -308,14 +308,21 @@ func (r *run) renumbers(held []*handle) {
 		time.Sleep(lock.Remaining() * 3 / 4)
 		late, err := take(permits + 2)
 		r.promise("another number of permits is refused", err != nil || lock.Err() != nil, "TryAcquire of %d beside %d, when most of its TTL is over: %v", permits+2, permits, err)
+		lost := false
 		for _, l := range []*redlock.Lock{lock, other, late} {
 			if l != nil { // the others may have come when the first was over
-				_ = r.releases(l) //nolint:errcheck // the next permit needs it
+				lost = r.releases(l) != nil || lost
 			}
+		}
+		if lost {
+			return // on a busy machine: the number outlives a permit that nobody gives back
 		}
 		time.Sleep(5 * latency)
 		for i, m := range r.masters {
 			_, _, kept := m.get("redquorum:permits:" + name)
+			for began := r.clock.Now(); kept && r.since(began) < r.slack; time.Sleep(latency) {
+				_, _, kept = m.get("redquorum:permits:" + name)
+			}
 			r.promise("the number of permits goes with the last", !kept || r.plan.spoiled(), "master %d keeps the number of %q", i, name)
 		}
 	}
