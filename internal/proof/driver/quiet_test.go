@@ -66,6 +66,7 @@ func (r *run) quiet() {
 		for _, n := range s.Nodes {
 			if n.Barred == nil {
 				up++
+				r.promise("for how long a vote does not count", n.QuarantinedFor == 0, "%s: it counts, and %+v", c.plan.who, n)
 			}
 		}
 		// Where most forgot, a client whose list lacks those that remember makes a new cluster.

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"github.com/redquorum/redquorum/redlock"
 )
 
-const aboveClusters = "a TTL above the cluster's"
+// aboveClusters ends the names of mistakes that only the masters know.
+const aboveClusters = " above the cluster's"
 
 // mistakes are calls with an argument that is wrong, whatever the masters are like.
 var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle) error{
@@ -50,12 +52,11 @@ var mistakes = map[string]func(ctx context.Context, l *redlock.Locker, h *handle
 	"a TTL above all": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.Lock(ctx, "x", redlock.WithTTL(25*time.Hour)))
 	},
-	aboveClusters: func(ctx context.Context, l *redlock.Locker, h *handle) error {
-		lock, err := l.TryLock(ctx, h.fresh(), redlock.WithTTL(2*h.plan.maxTTL))
-		if err == nil {
-			_ = lock.Unlock(ctx) //nolint:errcheck // it must not be
-		}
-		return err
+	"a TTL" + aboveClusters: func(ctx context.Context, l *redlock.Locker, h *handle) error {
+		return refused(ctx, l, h, "TTL", redlock.WithTTL(2*h.plan.maxTTL))
+	},
+	"a minimum hold" + aboveClusters: func(ctx context.Context, l *redlock.Locker, h *handle) error {
+		return refused(ctx, l, h, "minimum hold", redlock.WithMinHold(2*h.plan.maxTTL))
 	},
 	"a reader that is to hold": func(ctx context.Context, l *redlock.Locker, _ *handle) error {
 		return second(l.RLock(ctx, "x", redlock.WithMinHold(time.Second)))
@@ -140,6 +141,18 @@ func optionOf(opt redlock.Option) func(context.Context, *redlock.Locker, *handle
 
 func second[T any](_ T, err error) error { return err }
 
+// refused asks for a lock with an option that is wrong, which the error must name.
+func refused(ctx context.Context, l *redlock.Locker, h *handle, what string, opt redlock.LockOption) error {
+	lock, err := l.TryLock(ctx, h.fresh(), opt)
+	switch {
+	case err == nil:
+		_ = lock.Unlock(ctx) //nolint:errcheck // it must not be
+	case is(err, redlock.ErrInvalid) && !strings.Contains(err.Error(), what+" "):
+		return fmt.Errorf("does not name the %s: %v", what, err) //nolint:errorlint // so it is not ErrInvalid
+	}
+	return err
+}
+
 // errs makes a mistake, and must be told so.
 func errs(a *actor) {
 	life, h := a.life(), a.old()
@@ -149,7 +162,7 @@ func errs(a *actor) {
 	for what, call := range mistakes { // any of them
 		ended := h.lock.Err() != nil
 		err := call(a.base, life.locker, h)
-		unknown := what == aboveClusters && (a.plan.lists || is(err, redlock.ErrNoQuorum)) // no master has told the limit
+		unknown := strings.HasSuffix(what, aboveClusters) && (a.plan.lists || is(err, redlock.ErrNoQuorum)) // no master has told the limit
 		excused := unknown || strings.HasPrefix(what, "to extend") && (ended || h.lock.Err() != nil) || life.closed.Load()
 		a.promise("mistakes are ErrInvalid", is(err, redlock.ErrInvalid) || excused, "%s: %s: %v", a.who, what, err)
 		return
