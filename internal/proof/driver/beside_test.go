@@ -241,7 +241,8 @@ func (r *run) onRecord(ctx context.Context, who string, term int64, ends clock.I
 		kept = max(kept, ttl)
 	}
 	// The masters keep the lock for longer than its holder relies on it.
-	said := told.Until+time.Millisecond > ends.Sub(now) && (told.Until <= kept+now.Sub(asked)+time.Millisecond || ctx.Err() != nil)
+	lasts := told.Until+time.Millisecond > ends.Sub(now) || r.plan.forgets // a vote that was handed over may be left, which ends soon
+	said := lasts && (told.Until <= kept+now.Sub(asked)+time.Millisecond || ctx.Err() != nil)
 	r.promise("how long a leadership lasts", told.ID == who && said, "%s leads for another %v, the masters keep that for %v, and for %s it is %+v", who, ends.Sub(now), kept, life.client.plan.who, told)
 }
 

@@ -339,7 +339,8 @@ func (r *run) releasesAgain() {
 			continue
 		}
 		err := r.releases(h.lock)
-		r.promise("Unlock again asks anew", err == nil || h.wild() && is(err, redlock.ErrLost), "%v: its release was not confirmed, and again: %v", h.hold, err)
+		unknown := r.plan.forgets && len(h.life.client.plan.list) < r.plan.masters && is(err, redlock.ErrNoQuorum) // its masters forgot, and it knows no other
+		r.promise("Unlock again asks anew", err == nil || h.wild() && is(err, redlock.ErrLost) || unknown, "%v: its release was not confirmed, and again: %v", h.hold, err)
 	}
 }
 
