@@ -146,9 +146,10 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 var errEnough = errors.New("enough")
 
 // leftBy counts the masters that have the lock of a candidate who gave it up, and could not take
-// the release for another answer, or have an earlier state again.
+// the release for another answer, or have an earlier state again. A lock whose maximum hold ends in
+// that moment is released in the background.
 func (r *run) leftBy(who string) (kept int) {
-	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) {
+	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) || r.plan.term > 0 {
 		return 0
 	}
 	for i, m := range r.masters {
@@ -241,7 +242,8 @@ func (r *run) onRecord(ctx context.Context, who string, term int64, ends clock.I
 		kept = max(kept, ttl)
 	}
 	// The masters keep the lock for longer than its holder relies on it.
-	lasts := told.Until+time.Millisecond > ends.Sub(now) || r.plan.forgets // a vote that was handed over may be left, which ends soon
+	lasts := told.Until+time.Millisecond > ends.Sub(now) ||
+		r.plan.forgets || len(life.client.plan.list) < r.plan.masters // a vote that was handed over may be left, or all it sees, which ends soon
 	said := lasts && (told.Until <= kept+now.Sub(asked)+time.Millisecond || ctx.Err() != nil)
 	r.promise("how long a leadership lasts", told.ID == who && said, "%s leads for another %v, the masters keep that for %v, and for %s it is %+v", who, ends.Sub(now), kept, life.client.plan.who, told)
 }

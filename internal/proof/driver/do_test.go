@@ -25,7 +25,7 @@ func (a *actor) runsOn(ctx context.Context, h *handle) {
 	h.mu.Lock()
 	released := h.released // by somebody else
 	h.mu.Unlock()
-	over := h.extended.Load() > 0 || h.request.asked.maxHold > 0 || a.clock.Now() >= h.hold.From.Add(h.ttl-5*latency)
+	over := h.extended.Load() > 0 || h.request.asked.maxHold > 0 || a.clock.Now() >= h.hold.From.Add(h.ttl-a.plan.lingers-5*latency)
 	a.reachIf("a function that goes on after Close", true)
 	a.promise("Close leaves the lock of a function", kept > a.plan.masters/2 || released || over, "%v: its function runs, and %d masters have it", h.hold, kept)
 }
