@@ -176,7 +176,7 @@ func (p *permit) extend(lock *Lock, x *wire.Extension, _ clock.Instant) {
 }
 
 func (p *permit) prefer(_ *Lock, ask *wire.Prefer) pipeline.Request {
-	ask.Keys, ask.Slot = []string{p.semaphore.wire.Key}, p.slot
+	ask.Keys, ask.Slot, ask.Permits = []string{p.semaphore.wire.Key}, p.slot, p.semaphore.wire.Permits
 	return ask.Request()
 }
 

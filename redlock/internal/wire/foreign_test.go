@@ -147,7 +147,7 @@ func permitCases() []scriptCase {
 		{"give back another's", "theirs", []any{"mine", 50, 2, 0, 1, "p"}, []string{"permit_release"}, "theirs", "0"},
 		{"extend a permit", "mine", []any{"mine", "#1 2 60000"}, extendKinds, "mine", ""},
 		{"heal a permit", "", []any{"mine", "!#1 2 60000"}, extendKinds, "mine", "[2]"},
-		{"prefer the holder of a permit", "theirs", []any{"mine", "=p:mine", 60000, 1}, []string{"prefer"}, "theirs", "1"},
+		{"prefer the holder of a permit", "theirs", []any{"mine", "=p:mine", 60000, 1, 2}, []string{"prefer"}, "theirs", "1"},
 		{"inspect permits", "mine", nil, []string{"permit_inspect"}, "mine", "["},
 	}
 }

@@ -14,6 +14,7 @@ type Prefer struct {
 	Process string        // names the holder on the wait lists, which its release then leaves
 	TTL     time.Duration // how long the vote is worth something to it, from now on
 	Slot    int           // of a permit; 0 for a lock
+	Permits int           // of its semaphore
 }
 
 // Request returns the request of a writer, or of the holder of a permit.
@@ -25,7 +26,7 @@ func (p *Prefer) SharedRequest() pipeline.Request { return p.request("=+" + p.Pr
 func (p *Prefer) request(holder string) pipeline.Request {
 	args := []any{p.Value, holder + ":" + p.Value, p.TTL.Milliseconds()}
 	if p.Slot > 0 {
-		args = append(args, p.Slot)
+		args = append(args, p.Slot, p.Permits)
 	}
 	return pipeline.Request{Script: preferScript, Words: pipeline.On(p.Keys, args...), Key: p.Keys[0], Accept: isInteger}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 )
@@ -23,7 +24,7 @@ func TestTheHolderOfAPermitIsPreferredForItsSlot(t *testing.T) {
 	wait := &AwaitPermit{Semaphore: semaphore, Value: pairValues[0], TTL: pairTTL, Slot: 1, Process: "alive"}
 	s.ask(wait.Request())
 	holder := pairValues[5]
-	prefer := &Prefer{Keys: []string{permitName}, Value: holder, Process: "dead", TTL: 30 * time.Second, Slot: 2}
+	prefer := &Prefer{Keys: []string{permitName}, Value: holder, Process: "dead", TTL: 30 * time.Second, Slot: 2, Permits: 2}
 	s.ask(prefer.Request())
 	in, ok := ReadPermits(s.ask(InspectPermits(permitName)))
 	assert.True(t, ok)
@@ -37,6 +38,19 @@ func TestTheHolderOfAPermitIsPreferredForItsSlot(t *testing.T) {
 	assert.Equal(t, holder, slot("2"))
 	assert.LessOrEqual(t, s.left(permitName+"#2"), int64(30_000), "the vote ends when its last extension would have")
 	assert.Empty(t, s.members(permitList))
+}
+
+// A node forgot the number of permits, and a client with another one had the slot for a moment.
+func TestTheHolderOfAPermitIsNotPreferredUnderAnotherNumber(t *testing.T) {
+	s := newServer(t)
+	s.connect(t)
+	wrong := Semaphore{permitName, 5}
+	take := &Take{Semaphore: wrong, Value: pairValues[2], TTL: pairTTL, Grace: pairGrace, Slot: 1, Only: true}
+	require.Equal(t, quorum.Granted, Grant.Vote(s.ask(take.Request())))
+	prefer := &Prefer{Keys: []string{permitName}, Value: pairValues[5], Process: "dead", TTL: 30 * time.Second, Slot: 1, Permits: 2}
+	s.ask(prefer.Request())
+	s.ask(wrong.GiveBack(pairValues[2], pairGrace, 0, 1, ""))
+	assert.Empty(t, s.do("KEYS", "*"), "neither the slot nor the number")
 }
 
 // Nobody gets a vote who has lost the lock, left, or died before it was given back.

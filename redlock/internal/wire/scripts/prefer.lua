@@ -9,6 +9,8 @@
 -- ARGV[2]  its place on the lists (preferred.lua)
 -- ARGV[3]  its time to live in milliseconds
 -- ARGV[4]  for a permit, its slot
+-- ARGV[5]  for a permit, the number of permits. Under another one, the slot is none of the holder's:
+--          handed over, it would keep that number in force
 -- Returns 1.
 --
 -- The vote is the holder's like any that was handed over: nobody else has it since, and it counts
@@ -24,7 +26,8 @@ local score = string.format('-%.0f', ends * 1024 + (ARGV[4] or 1) - 1)
 for _, key in ipairs(KEYS) do
   local list = (ARGV[4] and 'redquorum:permit:wait:' or 'redquorum:wait:') .. key
   local holder = redis.call('GET', ARGV[4] and key .. '#' .. ARGV[4] or key)
-  if holder and holder ~= ARGV[1] then
+  local number = ARGV[4] and redis.pcall('GET', 'redquorum:permits:' .. key)
+  if holder and holder ~= ARGV[1] and (type(number) ~= 'string' or number == ARGV[5]) then
     redis.pcall('ZADD', list, score, ARGV[2])
     redis.pcall('PEXPIRE', list, listLife)
     if not ARGV[4] then
