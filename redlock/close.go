@@ -42,9 +42,11 @@ func (l *Locker) Close() error {
 		l.awaitGuarded()
 		l.history.send(true)
 		l.life.leave()
+		<-l.life.idle
+		l.end()
+		close(l.life.ended)
 	}
-	<-l.life.idle
-	l.life.ending.Do(l.end)
+	<-l.life.ended
 	return l.life.undelivered
 }
 

@@ -111,15 +111,15 @@ type life struct {
 	guarded int           // locks of Do whose function may be running
 	rest    chan struct{} // closed when closed is set and guarded is 0
 
-	ending      sync.Once // the rest of Close
-	undelivered error     // what Close returns; written in ending
+	ended       chan struct{} // closed when the first Close is over
+	undelivered error         // what each Close returns; written before ended is closed
 }
 
 // lifeOver exceeds any number of calls under way; adding it closes the Locker.
 const lifeOver = 1 << 62
 
 func (l *life) init() {
-	l.closing, l.idle, l.rest = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l.closing, l.idle, l.rest, l.ended = make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
 // close sets closed, and reports whether it was not set before. If so, the caller has entered.

@@ -142,6 +142,24 @@ func TestCloseWaitsForARestartToDeliverARelease(t *testing.T) {
 	}
 }
 
+// In virtual time, nothing that waits may wait for a mutex of somebody who waits for time to pass.
+func TestASecondCloseWaitsForTheFirst(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithTTL(time.Minute))
+		c.Lock(l, "a")
+		virtual.Settle()
+		c.Each(virtual.Kill, 2)
+		virtual.Settle()
+		told := make(chan error, 2)
+		for range 2 {
+			go func() { told <- l.Close() }()
+		}
+		first, second := <-told, <-told
+		require.ErrorIs(t, first, redlock.ErrUndelivered)
+		assert.Equal(t, first, second)
+	})
+}
+
 func TestCloseTellsWhichNodesHaveNotAnsweredTheirReleases(t *testing.T) {
 	for _, away := range absences() {
 		runBubble(t, away.how, 3, func(t *testing.T, c *cluster) {
