@@ -125,13 +125,19 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 		life := r.clients[rng.IntN(len(r.clients))].current()
 		e, err := election.New(life.locker, "leader", election.WithID(who), election.WithLockOptions(r.plan.office()...))
 		r.promise("New takes what is valid", err == nil, "election.New: %v", err)
-		err = e.Run(ctx, func(ctx context.Context, term int64) error { return r.leads(ctx, who, e, life, term, rng) })
+		var led clock.Instant // since when, the last time
+		err = e.Run(ctx, func(ctx context.Context, term int64) error {
+			led = r.clock.Now()
+			return r.leads(ctx, who, e, life, term, rng)
+		})
 		r.note(who, "Run: %v", err)
 		closed, lied := life.closed.Load(), r.plan.suffers(straying) // as if it forbade the record
 		r.promise("errors of Election.Run", err == nil || is(err, errEnough) || closed && is(err, redlock.ErrClosed) || lied && is(err, redlock.ErrNoQuorum), "%s: Run: %v", who, err)
 		r.promise("Run returns nil at the end", err != nil || ctx.Err() != nil || closed, "%s: Run returned nil, and its context goes on", who)
 		if rng.IntN(4) == 0 {
-			began, gaveUp := r.clock.Now(), is(err, errEnough)
+			began := r.clock.Now()
+			// A lock whose maximum hold ends as lead returns is released in the background.
+			gaveUp := is(err, errEnough) && (r.plan.term == 0 || r.since(led) < r.plan.term/2)
 			err := e.Resign(ctx)
 			r.promise("Resign again tells of the release", err != nil || !gaveUp || r.leftBy(who) <= r.plan.masters/2,
 				"%s: Resign after Run, and %d of %d masters keep its lock", who, r.leftBy(who), r.plan.masters)
@@ -146,10 +152,9 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 var errEnough = errors.New("enough")
 
 // leftBy counts the masters that have the lock of a candidate who gave it up, and could not take
-// the release for another answer, or have an earlier state again. A lock whose maximum hold ends in
-// that moment is released in the background.
+// the release for another answer, or have an earlier state again.
 func (r *run) leftBy(who string) (kept int) {
-	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) || r.plan.term > 0 {
+	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) {
 		return 0
 	}
 	for i, m := range r.masters {
@@ -242,8 +247,10 @@ func (r *run) onRecord(ctx context.Context, who string, term int64, ends clock.I
 		kept = max(kept, ttl)
 	}
 	// The masters keep the lock for longer than its holder relies on it.
-	lasts := told.Until+time.Millisecond > ends.Sub(now) ||
-		r.plan.forgets || len(life.client.plan.list) < r.plan.masters // a vote that was handed over may be left, or all it sees, which ends soon
+	// A client that does not see the holder's votes may count one that was only handed over, which
+	// ends soon.
+	unseen := r.plan.forgets || len(life.client.plan.list) < r.plan.masters
+	lasts := unseen || told.Until+time.Millisecond > ends.Sub(now)
 	said := lasts && (told.Until <= kept+now.Sub(asked)+time.Millisecond || ctx.Err() != nil)
 	r.promise("how long a leadership lasts", told.ID == who && said, "%s leads for another %v, the masters keep that for %v, and for %s it is %+v", who, ends.Sub(now), kept, life.client.plan.who, told)
 }

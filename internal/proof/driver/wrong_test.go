@@ -146,9 +146,9 @@ func refused(ctx context.Context, l *redlock.Locker, h *handle, what string, opt
 	lock, err := l.TryLock(ctx, h.fresh(), opt)
 	switch {
 	case err == nil:
-		_ = lock.Unlock(ctx) //nolint:errcheck // it must not be
+		_ = lock.Unlock(ctx) //nolint:errcheck // the fault is that there is a lock
 	case is(err, redlock.ErrInvalid) && !strings.Contains(err.Error(), what+" "):
-		return fmt.Errorf("does not name the %s: %v", what, err) //nolint:errorlint // so it is not ErrInvalid
+		return fmt.Errorf("does not name the %s: %s", what, err.Error()) // which is not ErrInvalid
 	}
 	return err
 }

@@ -9,7 +9,7 @@
 -- ARGV[2]  its place on the lists (preferred.lua)
 -- ARGV[3]  its time to live in milliseconds
 -- ARGV[4]  for a permit, its slot
--- ARGV[5]  for a permit, the number of permits. Under another one, the slot is none of the holder's:
+-- ARGV[5]  for a permit, the number of permits. Under another number the slot is not the holder's:
 --          handed over, it would keep that number in force
 -- Returns 1.
 --
