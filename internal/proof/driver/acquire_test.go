@@ -246,14 +246,10 @@ func (a *actor) got(q *request, lock *redlock.Lock, began clock.Instant, ttl tim
 	a.reachIf("a permit that was waited for", q.permits > 0 && waited)
 	a.reachIf("a reader that waited", q.shared && waited)
 	a.reachIf("a lock beside a broken master", a.open.Load() > 0)
+	a.reachIf("readers together", q.shared && slices.ContainsFunc(a.held(), func(other *handle) bool {
+		return other.request.shared && other.hold.Names[0] == h.hold.Names[0]
+	}))
 	a.mu.Lock()
-	for _, other := range a.handles {
-		other.mu.Lock()
-		if q.shared && other.request.shared && other.hold.Names[0] == h.hold.Names[0] && other.hold.To == history.Held {
-			a.reached["readers together"]++
-		}
-		other.mu.Unlock()
-	}
 	if !h.wild() {
 		a.holds = append(a.holds, h.hold)
 	}

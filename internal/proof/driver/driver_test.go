@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -123,7 +124,9 @@ func (s *share) playApart(t *testing.T) *outcome {
 	if !assert.NoError(t, err) {
 		return told
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout="+flag.Lookup("test.timeout").Value.String())
+	limit := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
+	limit -= limit / 10 // a child that hangs tells where, before this process ends
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout="+limit.String())
 	child.Env = append(os.Environ(), shareVariable+"="+string(text))
 	if said, err := child.CombinedOutput(); !assert.NoError(t, err, "%s", proof.Tail(string(said))) {
 		return told

@@ -359,14 +359,15 @@ func (a *actor) released(h *handle) {
 
 // unlocked compares what Unlock returned with what it did before, and notes it.
 func (a *actor) unlocked(h *handle, err error) {
+	open := is(err, redlock.ErrNoQuorum) && !is(err, redlock.ErrLost)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if is(err, redlock.ErrNoQuorum) && !is(err, redlock.ErrLost) {
+	settled, told := h.settled, h.told
+	if open {
 		h.unconfirmed = true
-		a.promise("Unlock again does nothing", !h.settled, "%v: Unlock: %v, and before: %v", h.hold, err, h.told)
-		return
+	} else {
+		h.settled, h.told = true, err
 	}
-	same := !h.settled || is(h.told, redlock.ErrLost) == is(err, redlock.ErrLost) && (h.told == nil) == (err == nil)
-	a.promise("Unlock again does nothing", same, "%v: Unlock: %v, and before: %v", h.hold, err, h.told)
-	h.settled, h.told = true, err
+	h.mu.Unlock()
+	same := !settled || !open && is(told, redlock.ErrLost) == is(err, redlock.ErrLost) && (told == nil) == (err == nil)
+	a.promise("Unlock again does nothing", same, "%v: Unlock: %v, and before: %v", h.hold, err, told)
 }

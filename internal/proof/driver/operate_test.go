@@ -137,14 +137,10 @@ func forcesSeen(a *actor) {
 }
 
 // takes notes that the locks of a name are being taken, and returns those that are held.
-func (a *actor) takes(name string) (held []*handle) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.handles {
-		if slices.Contains(h.hold.Names, name) && h.lock.Err() == nil {
-			h.taken.Store(true)
-			held = append(held, h)
-		}
+func (a *actor) takes(name string) []*handle {
+	held := slices.DeleteFunc(a.held(), func(h *handle) bool { return !slices.Contains(h.hold.Names, name) })
+	for _, h := range held {
+		h.taken.Store(true)
 	}
 	return held
 }

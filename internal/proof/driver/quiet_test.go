@@ -138,15 +138,11 @@ func (r *run) outlived(err error) bool {
 }
 
 // held returns the locks that are held.
-func (r *run) held() (held []*handle) {
+func (r *run) held() []*handle {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range r.handles {
-		if h.lock.Err() == nil {
-			held = append(held, h)
-		}
-	}
-	return held
+	handles := slices.Clone(r.handles)
+	r.mu.Unlock()
+	return slices.DeleteFunc(handles, func(h *handle) bool { return h.lock.Err() != nil })
 }
 
 // lasting are the beginnings of keys that outlive locks.
