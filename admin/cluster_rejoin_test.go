@@ -388,3 +388,24 @@ func TestMembersThatRejoinedByTheWordOfARemovedOneRejoinAnew(t *testing.T) {
 		assert.Equal(t, []string{"0", "1", "3"}, c.members(slept))
 	})
 }
+
+// All members forgot a removal within one quarantine, and the removed master was not told of it. A
+// client that was changes nothing any more, and one that begins does.
+func TestMastersGoBackToTheListThatARemovedOneRemembers(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		away := make([]atomic.Bool, len(c.Servers))
+		away[2].Store(true)
+		knew := c.Among([]int{0, 1, 2}, c.Sparing(away))
+		c.change(knew, remove(2))
+		virtual.SetAll(away, true)
+		c.Each(virtual.Empty, 0, 1)
+		c.Among([]int{0, 1, 2}) // hears of the list from n2
+		time.Sleep(3 * virtual.MaxTTL)
+		require.Equal(t, 3, c.told(1))
+		virtual.SetAll(away, false)
+		time.Sleep(3 * virtual.MaxTTL)
+		c.Unlock(c.Lock(knew, "a"))
+		assert.ErrorContains(t, setMaxTTL(2*virtual.MaxTTL)(admin.Of(knew).Cluster(), c.Within(10*time.Second)), "no majority of the members")
+		c.change(c.Among([]int{0, 1, 2}), setMaxTTL(2*virtual.MaxTTL))
+	})
+}

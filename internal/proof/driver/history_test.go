@@ -24,6 +24,7 @@ type run struct {
 	base    context.Context    //nolint:containedctx // ends every call of a history that hangs
 	cancel  context.CancelFunc // of base
 	cluster string             // that the masters are at first
+	known   *versions          // that they were told, if members change
 	ending  chan struct{}      // closed at the end of the storm
 	once    atomic.Int64       // names that were used once
 
@@ -33,7 +34,7 @@ type run struct {
 	calls    atomic.Int32   // that acquire, and are under way
 	strayed  atomic.Int64   // when a master last sent a surplus reply, as a clock.Instant; 0: never
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards the fields below; taken last, as each promise takes it
 	clients []*client
 	nodes   []*pool.Node // that Lockers share
 	handles []*handle

@@ -60,6 +60,7 @@ func memberOf(m master) string {
 type spread struct {
 	told
 	by       map[string]bool // members that were told it
+	again    bool            // all forgot another one of this number
 	majority clock.Instant   // since when most were; 0: not yet
 }
 
@@ -73,6 +74,7 @@ type versions struct {
 // follow looks at each list of members that a master is told, if operators change it.
 func (r *run) follow() {
 	v := &versions{run: r, all: make(map[string]*spread)}
+	r.known = v
 	for i, m := range r.masters {
 		if node, ok := m.(*fakeMaster); ok && r.plan.changes {
 			node.OnChange(func(c fakeredis.Change) {
@@ -104,9 +106,9 @@ func (v *versions) tells(i int, m master, before string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := v.all[fmt.Sprint(t.cluster, t.number)]
-	if s == nil {
+	if s == nil || v.forgotten(s) {
 		v.begins(t)
-		s = &spread{told: *t, by: make(map[string]bool)}
+		s = &spread{told: *t, by: make(map[string]bool), again: s != nil}
 		v.all[fmt.Sprint(t.cluster, t.number)] = s
 	}
 	v.promise("one list for each version", s.maxTTL == t.maxTTL && slices.Equal(s.members, t.members), "master %d was told %+v, and another one %+v", i, t, s.told)
@@ -116,6 +118,28 @@ func (v *versions) tells(i int, m master, before string) {
 	if s.majority == 0 && len(s.by) > len(s.members)/2 {
 		s.majority = v.clock.Now()
 	}
+}
+
+// forgotten reports whether no master tells a version any more that most of its members were told.
+// Where two faults have cut a removal, the removed master may bring the version before back
+// (docs/operations.md#restarts).
+func (v *versions) forgotten(s *spread) bool {
+	return v.plan.cutsChanges() && s.majority != 0 && !slices.ContainsFunc(v.masters, func(m master) bool {
+		t := toldBy(m)
+		return t != nil && t.cluster == s.cluster && (t.number > s.number || t.number == s.number && slices.Equal(t.members, s.members))
+	})
+}
+
+// wentBack reports whether a version was forgotten.
+func (v *versions) wentBack() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.all {
+		if s.again || v.forgotten(s) {
+			return true
+		}
+	}
+	return false
 }
 
 // begins looks at a version of which a master was told first: the last one is known by all that
