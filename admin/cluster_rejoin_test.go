@@ -389,8 +389,8 @@ func TestMembersThatRejoinedByTheWordOfARemovedOneRejoinAnew(t *testing.T) {
 	})
 }
 
-// All members forgot a removal within one quarantine, and the removed master was not told of it. A
-// client that was changes nothing any more, and one that begins does.
+// All members forgot a removal within one quarantine, and the removed master was never told of it.
+// A client that knows of the removal can change nothing any more. A new client can.
 func TestMastersGoBackToTheListThatARemovedOneRemembers(t *testing.T) {
 	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
 		away := make([]atomic.Bool, len(c.Servers))

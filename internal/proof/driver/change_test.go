@@ -205,7 +205,7 @@ func (r *run) agree(m *admin.Membership) {
 	before := cmp.Or(r.versions[version], told)
 	r.versions[version] = before
 	r.mu.Unlock()
-	r.promise("one list for each version", before == told || r.known.wentBack(), "version %s: %s, and %s", version, before, told)
+	r.promise("one list for each version", before == told || r.known.hasTwo(m.Cluster, m.Version), "version %s: %s, and %s", version, before, told)
 }
 
 // changeable changes members in calm times, which must succeed.

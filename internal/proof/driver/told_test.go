@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,16 +131,22 @@ func (v *versions) forgotten(s *spread) bool {
 	})
 }
 
-// wentBack reports whether a version was forgotten.
+// wentBack reports whether any version was forgotten.
 func (v *versions) wentBack() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, s := range v.all {
-		if s.again || v.forgotten(s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(v.all)), v.replaced)
+}
+
+// replaced reports whether a version was forgotten, or took the place of one that was. It needs mu.
+func (v *versions) replaced(s *spread) bool { return s.again || v.forgotten(s) }
+
+// hasTwo reports whether there may be two lists for a version, because the first was forgotten.
+func (v *versions) hasTwo(cluster string, number int64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.all[fmt.Sprint(cluster, number)]
+	return s != nil && v.replaced(s)
 }
 
 // begins looks at a version of which a master was told first: the last one is known by all that
