@@ -3,6 +3,7 @@ package driver_test
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -52,7 +53,10 @@ func shows(a *actor) {
 	}
 	a.mu.Unlock()
 	var writing sync.WaitGroup
-	for _, token := range tokens { // the newest first
+	if len(tokens) > 0 && tokens[0]%2 == 0 { // not drawn: the oldest first, behind which each may pass
+		slices.Reverse(tokens)
+	}
+	for _, token := range tokens {
 		writing.Go(func() { a.write(name, to, token) })
 	}
 	for _, token := range readers {
