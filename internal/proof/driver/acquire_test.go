@@ -126,8 +126,8 @@ func (a *actor) leaves(q *request, life *life) {
 			continue
 		}
 		time.Sleep(5 * latency)
-		if slices.ContainsFunc(a.held(), func(h *handle) bool { return slices.Contains(h.hold.Names, name) }) {
-			continue // by a reader
+		if a.mayHave(name) {
+			continue
 		}
 		for i, m := range a.masters {
 			value, ttl, found := m.get(name)
@@ -137,6 +137,16 @@ func (a *actor) leaves(q *request, life *life) {
 	if q.waits {
 		a.leavesPlace(q)
 	}
+}
+
+// mayHave reports whether a reader has a name, or had it until UnlockAll, which may be under way.
+func (r *run) mayHave(name string) bool {
+	r.mu.Lock()
+	handles := slices.Clone(r.handles)
+	r.mu.Unlock()
+	return slices.ContainsFunc(handles, func(h *handle) bool {
+		return slices.Contains(h.hold.Names, name) && (h.lock.Err() == nil || h.life.unlocked.Load())
+	})
 }
 
 // leavesPlace looks whether a call that gave up is still on the list of a name for which nobody

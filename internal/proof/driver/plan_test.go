@@ -320,8 +320,7 @@ func (p *plan) steady() bool {
 		return !p.unsettled() && !p.sleeps
 	}
 	others := slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != p.faults[0].master })
-	partial := slices.ContainsFunc(p.clients, func(c clientPlan) bool { return len(c.list) < p.masters })
-	return !others && !partial && p.masters >= 3
+	return !others && !p.partial() && p.masters >= 3
 }
 
 // onlyBreaks reports whether nothing breaks but, at most, one master.
@@ -340,6 +339,12 @@ func (p *plan) keepsReleases() bool {
 	return slices.ContainsFunc(p.faults, func(f faultPlan) bool {
 		return strings.HasPrefix(f.what, "a script fails") || f.what == "refuses writes"
 	})
+}
+
+// partial reports whether a client does not list all masters. Where those forgot that it lists, it
+// makes a new cluster of them, which the others are not of.
+func (p *plan) partial() bool {
+	return slices.ContainsFunc(p.clients, func(c clientPlan) bool { return len(c.list) < p.masters })
 }
 
 // suffers reports whether something is among the faults, at any master.

@@ -69,9 +69,7 @@ func (r *run) quiet() {
 				r.promise("for how long a vote does not count", n.QuarantinedFor == 0, "%s: it counts, and %+v", c.plan.who, n)
 			}
 		}
-		// Where most forgot, a client whose list lacks those that remember makes a new cluster.
-		partial := r.plan.forgets && slices.ContainsFunc(r.plan.clients, func(c clientPlan) bool { return len(c.list) < r.plan.masters })
-		r.promise("masters that are well vote again", up == len(s.Nodes) || partial || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
+		r.promise("masters that are well vote again", up == len(s.Nodes) || r.plan.forgets && r.plan.partial() || r.plan.unsettled(), "%s: %+v", c.plan.who, s.Nodes)
 	}
 	r.masterKeys(held)
 	r.noted()
@@ -335,7 +333,7 @@ func (r *run) releasesAgain() {
 			continue
 		}
 		err := r.releases(h.lock)
-		unknown := r.plan.forgets && len(h.life.client.plan.list) < r.plan.masters && is(err, redlock.ErrNoQuorum) // its masters forgot, and it knows no other
+		unknown := r.plan.forgets && r.plan.partial() && is(err, redlock.ErrNoQuorum) // its masters forgot, and are of another cluster
 		r.promise("Unlock again asks anew", err == nil || h.wild() && is(err, redlock.ErrLost) || unknown, "%v: its release was not confirmed, and again: %v", h.hold, err)
 	}
 }
