@@ -152,9 +152,10 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 var errEnough = errors.New("enough")
 
 // leftBy counts the masters that have the lock of a candidate who gave it up, and could not take
-// the release for another answer, or have an earlier state again.
+// the release for another answer, have an earlier state again, or hand the lock to a place on the
+// list that the candidate could not leave before.
 func (r *run) leftBy(who string) (kept int) {
-	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) {
+	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) || r.plan.keepsReleases() {
 		return 0
 	}
 	for i, m := range r.masters {
