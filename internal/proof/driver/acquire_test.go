@@ -139,13 +139,17 @@ func (a *actor) leaves(q *request, life *life) {
 	}
 }
 
-// mayHave reports whether a reader has a name, or had it until UnlockAll, which may be under way.
+// mayHave reports whether a reader has a name, or had it until UnlockAll, which is under way.
 func (r *run) mayHave(name string) bool {
 	r.mu.Lock()
 	handles := slices.Clone(r.handles)
 	r.mu.Unlock()
 	return slices.ContainsFunc(handles, func(h *handle) bool {
-		return slices.Contains(h.hold.Names, name) && (h.lock.Err() == nil || h.life.unlocked.Load())
+		h.mu.Lock()
+		to := h.hold.To
+		h.mu.Unlock()
+		ended := h.lock.Err() != nil
+		return slices.Contains(h.hold.Names, name) && (!ended || h.life.unlocked.Load() && r.since(to) < 5*latency)
 	})
 }
 

@@ -126,8 +126,9 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 		e, err := election.New(life.locker, "leader", election.WithID(who), election.WithLockOptions(r.plan.office()...))
 		r.promise("New takes what is valid", err == nil, "election.New: %v", err)
 		var led clock.Instant // since when, the last time
+		var value string      // of its lock then
 		err = e.Run(ctx, func(ctx context.Context, term int64) error {
-			led = r.clock.Now()
+			led, value = r.clock.Now(), r.valueOf(who)
 			return r.leads(ctx, who, e, life, term, rng)
 		})
 		r.note(who, "Run: %v", err)
@@ -139,8 +140,8 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 			// A lock whose maximum hold ends as lead returns is released in the background.
 			gaveUp := is(err, errEnough) && (r.plan.term == 0 || r.since(led) < r.plan.term/2)
 			err := e.Resign(ctx)
-			r.promise("Resign again tells of the release", err != nil || !gaveUp || r.leftBy(who) <= r.plan.masters/2,
-				"%s: Resign after Run, and %d of %d masters keep its lock", who, r.leftBy(who), r.plan.masters)
+			r.promise("Resign again tells of the release", err != nil || !gaveUp || r.leftBy(value) <= r.plan.masters/2,
+				"%s: Resign after Run, and %d of %d masters keep its lock", who, r.leftBy(value), r.plan.masters)
 			r.promise("Resign without a term", err == nil || closed || is(err, redlock.ErrNoQuorum, redlock.ErrLost) || ctx.Err() != nil,
 				"%s: Resign after Run: %v", who, err)
 			r.promise("Resign in time", r.since(began) <= life.client.plan.nodeTimeout(r.plan.maxTTL)+r.slack || ctx.Err() != nil, "%s: Resign took %v", who, r.since(began))
@@ -151,15 +152,31 @@ func (r *run) candidate(ctx context.Context, who string, rng *rand.Rand) {
 
 var errEnough = errors.New("enough")
 
+// valueOf returns the value of the lock of a candidate who has just got it: most masters have that.
+// One may have another, if it handed the lock to a place on the list that the candidate had left.
+func (r *run) valueOf(who string) (most string) {
+	if !r.look {
+		return ""
+	}
+	masters := make(map[string]int)
+	for _, m := range r.masters {
+		if value, _, found := m.get("leader"); found && strings.HasSuffix(value, "|"+who) {
+			if masters[value]++; masters[value] > masters[most] {
+				most = value
+			}
+		}
+	}
+	return most
+}
+
 // leftBy counts the masters that have the lock of a candidate who gave it up, and could not take
-// the release for another answer, have an earlier state again, or hand the lock to a place on the
-// list that the candidate could not leave before.
-func (r *run) leftBy(who string) (kept int) {
-	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) || r.plan.keepsReleases() {
+// the release for another answer, or have an earlier state again.
+func (r *run) leftBy(value string) (kept int) {
+	if !r.look || r.plan.unsettled() || r.plan.suffers(straying) {
 		return 0
 	}
 	for i, m := range r.masters {
-		if value, _, found := m.get("leader"); found && strings.HasSuffix(value, "|"+who) && !r.plan.hasSnapshotOf(i) {
+		if now, _, found := m.get("leader"); found && now == value && !r.plan.hasSnapshotOf(i) {
 			kept++
 		}
 	}

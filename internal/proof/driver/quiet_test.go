@@ -333,7 +333,8 @@ func (r *run) releasesAgain() {
 			continue
 		}
 		err := r.releases(h.lock)
-		unknown := r.plan.forgets && r.plan.partial() && is(err, redlock.ErrNoQuorum) // its masters forgot, and are of another cluster
+		unknown := r.plan.forgets && len(h.life.client.plan.list) < r.plan.masters && is(err, redlock.ErrNoQuorum) || // its masters forgot, and it knows no other
+			r.plan.forgets && r.plan.partial() && is(err, redlock.ErrOtherCluster) // they are of one that a shorter list made
 		r.promise("Unlock again asks anew", err == nil || h.wild() && is(err, redlock.ErrLost) || unknown, "%v: its release was not confirmed, and again: %v", h.hold, err)
 	}
 }
