@@ -159,7 +159,7 @@ func (lock *Lock) begin(now clock.Instant, maxHold time.Duration) {
 // newGrant returns a round that may win the lock.
 func (lock *Lock) newGrant(how *round.Spec) *round.Round {
 	how.Meaning, how.Wall = wire.Grant, lock.fencing().Wall
-	if how.Rule == nil {
+	if how.Rule == nil && !how.Any {
 		how.Rule = quorum.DecideAcquire
 	}
 	return lock.locker.rounds.New(how)

@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 
@@ -22,8 +23,9 @@ type Batch struct {
 	// mu guards the fields below. It is never held over a call to a node or to the observer.
 	mu      sync.Mutex
 	items   []item
-	sending bool    // verdicts are held back
-	errs    []error // a node's error, by its index; nil while none failed
+	view    *members.View // by which the votes were counted last; nil before they were
+	sending bool          // verdicts are held back
+	errs    []error       // a node's error, by its index; nil while none failed
 }
 
 // BatchObserver is told the verdict on each lock, once, and then of each node that answers later
@@ -90,7 +92,8 @@ func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
 	}
 }
 
-// Deliver tells the observer the verdicts so far, and lets the others follow.
+// Deliver tells the observer the verdicts so far, and lets the others follow. Who waits no longer
+// calls it again: another list of members may be in force than when the last vote came.
 func (b *Batch) Deliver() {
 	b.mu.Lock()
 	b.sending = false
@@ -172,6 +175,7 @@ func (b *Batch) decideLocked() (decided []decision) {
 		return nil
 	}
 	view, asked := b.members.View(), quorum.All(b.nodes)
+	b.view = view
 	for i := range b.items {
 		it := &b.items[i]
 		if it.told {
@@ -210,7 +214,7 @@ func (b *Batch) Outcome(i int) (v quorum.Verdict, votes quorum.Tally, errs []err
 	it := &b.items[i]
 	at := it.decided
 	if at == nil {
-		at = &standing{it.votes, b.members.View()}
+		at = &standing{it.votes, cmp.Or(b.view, b.members.View())}
 	}
 	errs = make([]error, b.nodes)
 	for node := range errs {

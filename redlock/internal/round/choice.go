@@ -1,6 +1,7 @@
 package round
 
 import (
+	"github.com/redquorum/redquorum/redlock/internal/members"
 	"github.com/redquorum/redquorum/redlock/internal/quorum"
 	"github.com/redquorum/redquorum/redlock/internal/wire"
 )
@@ -42,7 +43,7 @@ func (r *Round) Strays() quorum.NodeSet {
 func (r *Round) Available(except int) (one int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one, _ = r.availableLocked(except, r.rounds.Members.View().Need())
+	one, _ = r.availableLocked(r.rounds.Members.View(), except)
 	return one
 }
 
@@ -51,14 +52,14 @@ func (r *Round) Available(except int) (one int) {
 func (r *Round) OtherNumber() (number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	count := 0
-	for i := range r.countedLocked().Nodes() {
+	count, view := 0, r.rounds.Members.View()
+	for i := range r.countedLocked(view).Nodes() {
 		if other := r.rare.choice.answers[i].Other; other != 0 {
 			number = other
 			count++
 		}
 	}
-	if count < r.rounds.Members.View().Need() {
+	if count < view.Need() {
 		return 0
 	}
 	return number
@@ -70,7 +71,7 @@ func (r *Round) Full() (full quorum.NodeSet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	full = quorum.All(r.size()).Minus(r.votes.In())
-	for i := range r.countedLocked().Nodes() {
+	for i := range r.countedLocked(r.rounds.Members.View()).Nodes() {
 		if r.rare.choice.answers[i].IsFull() {
 			full.Add(i)
 		}
@@ -79,8 +80,8 @@ func (r *Round) Full() (full quorum.NodeSet) {
 }
 
 // countedLocked returns the nodes that answered and whose vote counts.
-func (r *Round) countedLocked() quorum.NodeSet {
-	return r.votes.Granted.Or(r.votes.Refused).And(r.rounds.Members.View().Voting)
+func (r *Round) countedLocked(view *members.View) quorum.NodeSet {
+	return r.votes.Granted.Or(r.votes.Refused).And(view.Voting)
 }
 
 // chooseLocked takes the answer of a node. It returns the vote for the chosen one, and whether the
@@ -126,8 +127,8 @@ func (c *choice) forChosen(votes quorum.Ballot) quorum.Ballot {
 }
 
 // mostLocked returns the one that most nodes gave, whose votes count, and how many did.
-func (r *Round) mostLocked() (one, count int) {
-	answers, granted := r.rare.choice.answers, r.votes.Granted.And(r.rounds.Members.View().Voting)
+func (r *Round) mostLocked(view *members.View) (one, count int) {
+	answers, granted := r.rare.choice.answers, r.votes.Granted.And(view.Voting)
 	for i := range granted.Nodes() {
 		same := 0
 		for j := range granted.Nodes() {
@@ -142,10 +143,10 @@ func (r *Round) mostLocked() (one, count int) {
 	return one, count
 }
 
-// availableLocked returns the best one, except for one, that at least so many nodes gave us or said
-// to be free; or 0. Likely is how many nodes that is at most, for any of them.
-func (r *Round) availableLocked(except, need int) (one, likely int) {
-	counted, gave := r.countedLocked(), 0
+// availableLocked returns the best one, except for one, that a quorum of nodes gave us or said to
+// be free; or 0. Likely is how many nodes that is at most, for any of them.
+func (r *Round) availableLocked(view *members.View, except int) (one, likely int) {
+	counted, need, gave := r.countedLocked(view), view.Need(), 0
 	for i := 1; i <= wire.MaxPermits; i++ {
 		given, could, known := 0, 0, false
 		for node := range counted.Nodes() {
@@ -175,10 +176,10 @@ func (r *Round) availableLocked(except, need int) (one, likely int) {
 
 // decideAny is the rule of [Spec.Any], called with mu held. The round is denied as soon as
 // another round could win one that nodes gave or have free.
-func (r *Round) decideAny(t quorum.Tally) quorum.Verdict {
-	need, out, answered := quorum.Need(t.Nodes), t.Outstanding(), t.Granted+t.Refused
-	// Counted once: votes may cease to count at any moment.
-	chosen, most := r.mostLocked()
+func (r *Round) decideAny(view *members.View) quorum.Verdict {
+	t := r.count(&r.votes, view)
+	need, out, answered := view.Need(), t.Outstanding(), t.Granted+t.Refused
+	chosen, most := r.mostLocked(view)
 	r.rare.choice.chosen = chosen
 	switch {
 	case most >= need:
@@ -186,9 +187,9 @@ func (r *Round) decideAny(t quorum.Tally) quorum.Verdict {
 	case most+out >= need:
 		return quorum.Pending
 	}
-	one, likely := r.availableLocked(0, need)
+	one, likely := r.availableLocked(view, 0)
 	others := 0
-	for i := range r.countedLocked().Nodes() {
+	for i := range r.countedLocked(view).Nodes() {
 		if r.rare.choice.answers[i].Other != 0 {
 			others++
 		}

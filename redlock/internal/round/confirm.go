@@ -16,7 +16,8 @@ import (
 // confirmedBy is the rule of the release u that confirms the refusals of r.
 func (r *Round) confirmedBy(u *Round) Rule {
 	r.mu.Lock()
-	votes, refusals := r.tallyLocked(), r.votes.Refused.And(r.rounds.Members.View().Voting)
+	view := r.rounds.Members.View()
+	votes, refusals := r.count(&r.votes, view), r.votes.Refused.And(view.Voting)
 	r.mu.Unlock()
 	return func(quorum.Tally) quorum.Verdict { // called with u.mu held
 		var wrong, out quorum.NodeSet

@@ -99,7 +99,7 @@ func (r *Round) GrantCounts(node int) bool {
 func (r *Round) QuorumAnswered() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	votes := r.tallyLocked()
+	votes := r.count(&r.votes, r.rounds.Members.View())
 	return votes.Granted+votes.Refused >= quorum.Need(votes.Nodes)
 }
 

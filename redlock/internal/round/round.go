@@ -23,7 +23,7 @@ import (
 // A round may begin with votes that are already in: those nodes are not asked.
 type Round struct {
 	request  pipeline.Request
-	rule     Rule // when the votes decide, and what
+	rule     Rule // when the votes decide, and what; nil for decideAny
 	rounds   *Rounds
 	expected quorum.NodeSet // for a release: the nodes that have or may have the lock
 	answer   wire.Meaning   // what the nodes' answers mean
@@ -41,8 +41,7 @@ type Round struct {
 	rare       *rare          // nil until needed
 }
 
-// Rule says what the votes decide; Pending while they do not decide anything. Rounds with a choice
-// have one that also keeps what was chosen.
+// Rule says what the votes decide; Pending while they do not decide anything.
 type Rule func(votes quorum.Tally) quorum.Verdict
 
 // Vote is one vote of a round.
@@ -154,10 +153,7 @@ func (rs *Rounds) New(s *Spec) *Round {
 			r.rare.fences[i] = s.Fence
 		}
 	}
-	switch {
-	case s.Any:
-		r.rule = r.decideAny
-	case s.Confirms != nil:
+	if s.Confirms != nil {
 		r.rule = s.Confirms.confirmedBy(r)
 	}
 	return r
@@ -312,18 +308,26 @@ func (r *Round) takeLocked(node int, reply any) {
 	take(node, reply)
 }
 
-func (r *Round) decideLocked() {
+// decideLocked gives the round its verdict if the votes decide, and returns by which View they were
+// counted.
+func (r *Round) decideLocked() *members.View {
+	view := r.rounds.Members.View()
 	if r.verdict != quorum.Pending {
-		return
+		return view
 	}
-	if r.verdict = r.rule(r.tallyLocked()); r.verdict == quorum.Pending {
-		return
+	if r.rule == nil {
+		r.verdict = r.decideAny(view)
+	} else {
+		r.verdict = r.rule(r.count(&r.votes, view))
+	}
+	if r.verdict == quorum.Pending {
+		return view
 	}
 	if r.rare != nil && r.rare.choice != nil {
 		r.settleLocked()
 	}
 	if r.verdict != quorum.Won { // whoever was granted what it asked for seldom tells of it
-		r.rareLocked().decided = r.standingLocked()
+		r.rareLocked().decided = &standing{r.votes, view}
 	}
 	if r.wake != nil {
 		r.wake <- struct{}{} // there is room: it is the only signal
@@ -332,9 +336,8 @@ func (r *Round) decideLocked() {
 	if r.rare != nil && r.rare.also != nil {
 		close(r.rare.also)
 	}
+	return view
 }
-
-func (r *Round) tallyLocked() quorum.Tally { return r.count(&r.votes, r.rounds.Members.View()) }
 
 // count returns what votes say by a view. It reads nothing of the round that changes once it is
 // made, but votes may be those that mu guards.
