@@ -31,7 +31,7 @@ type beating struct {
 func startBeat(t *testing.T, urls []string, name string, ttl time.Duration) *beating {
 	t.Helper()
 	b := &beating{name: name, ttl: ttl, pulse: filepath.Join(t.TempDir(), "pulse")}
-	b.Redlock = clitest.Start(t, urls, line(name, "--wait 1m --ttl "+b.ttl.String(), clitest.As("beat", b.pulse)...)...)
+	b.Redlock = clitest.Start(t, urls, line(name, "--wait 1m --ttl "+b.ttl.String(), clitest.As("beat", b.pulse, "10ms")...)...)
 	clitest.WaitFor(t, "the command runs", func() bool {
 		var err error
 		b.pid, _, err = readBeat(b.pulse)

@@ -42,12 +42,14 @@ const shortTTL = 3500 * time.Millisecond
 // machine.
 var slots = make(chan struct{}, 6)
 
-// beat writes the time into a file over and over, and ignores SIGTERM.
+// beat writes the time into a file as often as it is told, and ignores SIGTERM.
 func beat(self *child.Self) {
 	signal.Ignore(syscall.SIGTERM)
+	pause, err := time.ParseDuration(self.Args[1])
+	require.NoError(self, err)
 	file, err := os.Create(self.Args[0])
 	require.NoError(self, err)
-	for ; ; time.Sleep(time.Millisecond) {
+	for ; ; time.Sleep(pause) {
 		_, err := file.WriteAt(fmt.Appendf(nil, "%d %d\n", os.Getpid(), time.Now().UnixNano()), 0)
 		require.NoError(self, err)
 	}

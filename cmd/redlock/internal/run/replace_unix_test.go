@@ -74,7 +74,7 @@ func TestACommandThatDoesNotEndIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, 1)
 	file := filepath.Join(t.TempDir(), "beat")
-	first := clitest.Start(t, c.URLs(), append(line("x", patient+"--ttl 3s"), clitest.As("beat", file)...)...)
+	first := clitest.Start(t, c.URLs(), append(line("x", patient+"--ttl 3s"), clitest.As("beat", file, "10ms")...)...)
 	clitest.WaitFor(t, "it runs", func() bool { _, _, err := readBeat(file); return err == nil })
 	asks := regexp.MustCompile(": it is asked to end\n")
 	status, stdout, stderr := runUntilItSays(t, asks, c.URLs(), line("x", "--replace --wait 3s", "echo", "no")...)

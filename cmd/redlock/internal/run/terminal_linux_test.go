@@ -131,7 +131,7 @@ func startSuspended(t *testing.T, urls []string, flags, main, script string) *su
 	dir := t.TempDir()
 	s := &suspended{pulse: filepath.Join(dir, "pulse"), trace: filepath.Join(dir, "trace")}
 	members := fmt.Sprintf(`(trap "" TSTP; exec %s) & (trap "" TSTP; while :; do (echo >> %s); done) & `,
-		strings.Join(clitest.As("beat", s.pulse), " "), s.trace)
+		strings.Join(clitest.As("beat", s.pulse, "1ms"), " "), s.trace)
 	s.term, s.shell = startShell(t, urls, "-mc", fmt.Sprintf(`RUN %s -- sh -c '%secho ready; %s'; %s`, flags, members, main, script))
 	s.term.AwaitText(t, "ready")
 	clitest.WaitFor(t, "the members run", func() bool {
@@ -278,7 +278,7 @@ func TestBackgroundJobThatReadsStopsUntilItIsInTheForeground(t *testing.T) {
 	pulse := filepath.Join(dir, "pulse")
 	term, shell := startShell(t, cluster.Start(t, 1).URLs(), "-mc", fmt.Sprintf(
 		`RUN --kill-rest --kill-after 100ms -- sh -c '(trap "" TSTP; exec %s) & read y; echo "<$y>"; exit 8' &
-		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; %s`, strings.Join(clitest.As("beat", pulse), " "), dir, once))
+		cd %s; until jobs >jobs; grep -q Stopped jobs; do sleep 0.02; done; %s`, strings.Join(clitest.As("beat", pulse, "10ms"), " "), dir, once))
 	term.AwaitText(t, "stopped")
 	if pid, _, err := readBeat(pulse); err == nil { // it may be stopped before its first beat
 		group, err := syscall.Getpgid(pid)
