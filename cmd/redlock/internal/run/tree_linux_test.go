@@ -41,6 +41,14 @@ type shapes struct {
 	slow  bool // until the end comes
 }
 
+// pause is how many seconds are between two marks. A loss takes long to come.
+func (s *shapes) pause() float64 {
+	if s.slow {
+		return 0.3
+	}
+	return 0.1
+}
+
 // script returns a command that runs these lines.
 func (s *shapes) script(lines string) string {
 	s.n++
@@ -52,8 +60,8 @@ func (s *shapes) script(lines string) string {
 // work returns a command that leaves marks.
 func (s *shapes) work(before string) string {
 	s.works++
-	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d -a ! -e %s/enough ]; do echo A >>%[3]s/marks; i=$((i+1)); sleep 0.1; done",
-		before, s.marks, s.dir))
+	return s.script(fmt.Sprintf("%s\ni=0; while [ $i -lt %d -a ! -e %s/enough ]; do echo A >>%[3]s/marks; i=$((i+1)); sleep %.1[4]f; done",
+		before, s.marks, s.dir, s.pause()))
 }
 
 // runner returns a command that leaves each mark in a new process of a new session, and ends. Its
@@ -62,7 +70,7 @@ func (s *shapes) runner() string {
 	s.works++
 	before := ""
 	if s.slow {
-		before = fmt.Sprintf("trap 'touch %s/hurry' TERM\n[ -e %[1]s/hurry ] || sleep 0.05\n", s.dir)
+		before = fmt.Sprintf("trap 'touch %s/hurry' TERM\n[ -e %[1]s/hurry ] || sleep 0.2\n", s.dir)
 	}
 	return fmt.Sprintf("%s %d", s.script(fmt.Sprintf(
 		"%secho A >>%s/marks\nif [ $1 -gt 0 -a ! -e %[2]s/enough ]; then setsid sh $0 $(($1 - 1)) & fi", before, s.dir)), 5*s.marks)
@@ -119,7 +127,7 @@ func tryShape(t *testing.T, c *cluster.Cluster, way string, shape func(*shapes) 
 		_, err := os.Stat(marks)
 		return err == nil
 	})
-	b := clitest.Start(t, c.URLs(), line(t.Name(), "--wait 1m", "sh", "-c", "echo B >>"+marks+"; sleep 0.3")...)
+	b := clitest.Start(t, c.URLs(), line(t.Name(), "--wait 1m", "sh", "-c", fmt.Sprintf("echo B >>%s; sleep %.1f", marks, 3*s.pause()))...)
 	switch way {
 	case bySignal:
 		clitest.WaitFor(t, "the other waits", func() bool { return c.Waiting(t, t.Name()) > 0 })
