@@ -259,15 +259,17 @@ func (r *run) onRecord(ctx context.Context, who string, term int64, ends clock.I
 	if told.Term != term {
 		return
 	}
-	now, kept := r.clock.Now(), time.Duration(0)
-	for _, m := range r.masters {
+	now, kept, seen := r.clock.Now(), time.Duration(0), 0
+	for i, m := range r.masters {
 		_, ttl, _ := m.get("leader")
 		kept = max(kept, ttl)
+		if ttl >= ends.Sub(now) && r.plan.whole(i) && slices.Contains(life.client.plan.list, i) {
+			seen++
+		}
 	}
-	// The masters keep the lock for longer than its holder relies on it.
-	// A client that does not see the holder's votes may count one that was only handed over, which
-	// ends soon.
-	unseen := r.plan.forgets || len(life.client.plan.list) < r.plan.masters
+	// The masters keep the lock for longer than its holder relies on it. A client that does not see
+	// enough of the holder's votes may count one that was only handed over, which ends soon.
+	unseen := r.plan.forgets || (len(r.plan.faults) > 0 || len(life.client.plan.list) < r.plan.masters) && seen <= r.plan.masters/2
 	lasts := unseen || told.Until+time.Millisecond > ends.Sub(now)
 	said := lasts && (told.Until <= kept+now.Sub(asked)+time.Millisecond || ctx.Err() != nil)
 	r.promise("how long a leadership lasts", told.ID == who && said, "%s leads for another %v, the masters keep that for %v, and for %s it is %+v", who, ends.Sub(now), kept, life.client.plan.who, told)

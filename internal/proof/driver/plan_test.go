@@ -328,6 +328,11 @@ func (p *plan) onlyBreaks(master int) bool {
 	return !slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master != master })
 }
 
+// whole reports whether nothing breaks a master.
+func (p *plan) whole(master int) bool {
+	return !slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master == master })
+}
+
 // hasSnapshotOf reports whether a master may have again what it deleted.
 func (p *plan) hasSnapshotOf(master int) bool {
 	return slices.ContainsFunc(p.faults, func(f faultPlan) bool { return f.master == master && f.what == "restarts from a snapshot" })
