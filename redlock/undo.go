@@ -18,11 +18,13 @@ func (lock *Lock) newRelease(how round.Spec) *round.Round {
 }
 
 // newLastReleaseLocked returns the release of a lock that was held. Within its minimum hold the
-// keys stay for the rest.
+// keys stay for the rest, unless a quorum no longer has the only one: then somebody has taken it
+// by force, and what other nodes have goes, too. Of a set the other names are still ours.
 func (lock *Lock) newLastReleaseLocked(how round.Spec) *round.Round {
 	l := lock.locker
 	until := lock.acquired.Add(lock.minimum())
-	if lock.minHold == 0 || l.clock.Now() >= until || errors.Is(lock.err, errGone) {
+	gone := errors.Is(lock.err, errGone) && len(lock.keys()) == 1
+	if lock.minHold == 0 || l.clock.Now() >= until || gone {
 		return lock.newRelease(how)
 	}
 	how.Request = wire.Retain(lock.keys(), lock.value, lock.grace(), lock.process(), lock.intent)
