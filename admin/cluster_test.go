@@ -213,6 +213,7 @@ func TestATTLAboveTheClustersIsRefused(t *testing.T) {
 		refused(err)
 		lock := c.Lock(l, "a")
 		refused(lock.Extend(ctx, 3*virtual.MaxTTL))
+		require.NoError(t, lock.Extend(ctx, virtual.MaxTTL+time.Millisecond-1), "in whole milliseconds")
 		require.NoError(t, lock.Err())
 		require.NoError(t, admin.Of(l).Cluster().SetMaxTTL(c.Within(time.Minute), 3*virtual.MaxTTL))
 		lock = c.Lock(l, "b")

@@ -220,6 +220,33 @@ func TestNotesThatAreTooManyAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
+// Whoever locks many names at once has the history of all in a while, or of 72 if it is closed.
+func TestNotesOfManyNamesWait(t *testing.T) {
+	for closed, most := range map[bool]int{false: 250, true: 72} {
+		inBubble(t, 3, func(t *testing.T, c *cluster) {
+			l, reader := c.Locker(noting("me")...), c.Locker()
+			for i := range 250 {
+				c.Unlock(c.Lock(l, fmt.Sprint(i)))
+			}
+			noted := func() (names int) {
+				for i := range 250 {
+					names += len(c.history(reader, fmt.Sprint(i)))
+				}
+				return names
+			}
+			if closed {
+				require.NoError(t, l.Close())
+			} else {
+				time.Sleep(1500 * time.Millisecond)
+				assert.InDelta(t, 64, noted(), 8)
+				time.Sleep(4 * time.Second)
+			}
+			assert.Equal(t, most, noted())
+			assert.Equal(t, uint64(250-most), l.Stats().HistoryDropped)
+		})
+	}
+}
+
 func TestAMasterWithoutTheHistoryLocksAllTheSame(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.Renewing(noting("me")...)

@@ -86,8 +86,8 @@ func New(locker *redlock.Locker, name string, opts ...Option) (*Election, error)
 //
 // If lead returns while it still leads, Run gives up the leadership and returns lead's error. Run
 // returns nil when ctx has ended, unless lead then returned an error that is not of its context. It
-// waits through outages of the masters. Further errors: [ErrInvalid], [ErrRunning] if Run was
-// called already, [redlock.ErrClosed], [redlock.ErrInvalid] for what only the masters know (such
+// waits through outages of the masters. Further errors: [ErrInvalid], [ErrRunning] if Run has
+// not returned yet, [redlock.ErrClosed], [redlock.ErrInvalid] for what only the masters know (such
 // as a TTL above the cluster's maximum), and [redlock.ErrNoQuorum] if a majority of the
 // masters forbids the record of terms (an ACL). A panic in lead continues once the lock is
 // released.

@@ -4,9 +4,9 @@
 //
 // The data is a sorted set of task ids by due time, with the key "Queue:" + name. Due times are
 // Unix seconds by the clock of that Redis, with microseconds after the point. Every change is made
-// under the lock of the same name, by a script that compares the lock's fencing token with the
-// newest one that it has seen. The queue's safety rests on that alone: it never asks whether the
-// lock is still held. Anything that reads sorted sets can read the queue; what writes to it in
+// under the lock with the name of that key, by a script that compares the lock's fencing token with
+// the newest one that it has seen. The queue's safety rests on that alone: it never asks whether
+// the lock is still held. Anything that reads sorted sets can read the queue; what writes to it in
 // another way is not fenced. A member that somebody else added is a task if it has 1 to 1,024
 // bytes. When another one is due, Pop and Run give it the score inf, with which it is never due.
 //
@@ -29,8 +29,8 @@
 // a snapshot or as a replica that was behind, it delivers again what it has delivered since, and
 // has lost what was added. Where that must not be, it needs "appendonly yes" and "appendfsync
 // always", and no failover. It must not evict (maxmemory-policy noeviction). It may be one of the
-// masters of the lock only if it uses a database of its own, or if the lock has a key prefix: the
-// lock and the queue have the same name.
+// masters of the lock only if it uses a database of its own, or if the lock has a key prefix:
+// without one, the keys of the lock and of the queue are the same.
 package queue
 
 import (

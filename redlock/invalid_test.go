@@ -95,6 +95,8 @@ func TestNewFromNodesChecksItsNodes(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrInvalid)
 		_, err = redlock.NewFromNodes([]*pool.Node{a}, redlock.WithPool(pool.WithClientName("x")))
 		require.ErrorIs(t, err, redlock.ErrInvalid)
+		_, err = redlock.NewFromNodes([]*pool.Node{a}, redlock.WithPool())
+		require.ErrorIs(t, err, redlock.ErrInvalid)
 
 		for range 2 { // Close leaves the nodes open
 			l, err := redlock.NewFromNodes([]*pool.Node{a})

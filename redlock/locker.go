@@ -273,6 +273,7 @@ func (l *Locker) refusal(lock *Lock) error {
 
 // checkMaxTTL checks a time for which nodes keep a lock, by what it is called.
 func (l *Locker) checkMaxTTL(what string, ttl time.Duration) error {
+	ttl = ttl.Truncate(time.Millisecond) // as the nodes count it
 	most := l.members.View().MaxTTL()
 	switch r := l.members.View().Roster; {
 	case ttl <= most:

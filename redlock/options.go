@@ -180,8 +180,9 @@ func WithNodeTimeout(d time.Duration) Option {
 }
 
 // WithMaxTTL sets the longest TTL that a lock of this Locker may have (default 1 min): from 10 ms
-// to 24 h. A new cluster takes it for its own MaxTTL; in one that exists, the cluster's holds as
-// well (SetMaxTTL of package admin), except with [QuarantineOff].
+// to 24 h, and no shorter than [WithTTL], which is 10 s by default. A new cluster takes it for its
+// own MaxTTL; in one that exists, the cluster's holds as well (SetMaxTTL of package admin), except
+// with [QuarantineOff].
 func WithMaxTTL(d time.Duration) Option {
 	return lockerOption(func(c *config) error {
 		if d < minTTL || d > 24*time.Hour {
@@ -291,6 +292,9 @@ func WithClock(clk clock.Clock) Option {
 func WithPool(opts ...pool.Option) Option {
 	return lockerOption(func(c *config) error {
 		c.pool = append(c.pool, opts...)
+		if c.pool == nil { // without opts it is given all the same
+			c.pool = []pool.Option{}
+		}
 		return nil
 	})
 }

@@ -107,8 +107,9 @@ func releasedFor(why error) error {
 
 // UnlockAll releases all locks that this Locker holds, concurrently, and returns nil when a quorum
 // confirmed each. Otherwise its error has those of [Lock.Unlock], for errors.Is and errors.As.
-// Called again, it also asks anew for those whose release too few nodes had answered, until their
-// TTL has ended. Locks can be acquired meanwhile.
+// Called again, it also asks anew for those that it released and that too few nodes had answered,
+// until their TTL has ended; a lock whose Unlock they did not answer is left to its Unlock. Locks
+// can be acquired meanwhile.
 func (l *Locker) UnlockAll(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx is nil")

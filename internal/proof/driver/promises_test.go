@@ -221,7 +221,7 @@ var promises = []said{
 	{"election.Leader", "for others what the masters say", "how long a leadership lasts"},
 	{"election.Election.Run", "context.Cause says why", "the cause of the end of a term"},
 	{"election.Election.Run", "Run returns nil when ctx has ended", "Run returns nil at the end"},
-	{"election.Election.Run", "Further errors: ErrInvalid, ErrRunning if Run was called already, [redlock.ErrClosed]", "errors of Election.Run"},
+	{"election.Election.Run", "Further errors: ErrInvalid, ErrRunning if Run has not returned yet, [redlock.ErrClosed]", "errors of Election.Run"},
 	{"election.Election.Resign", "In lead, Resign must be called with lead's context, or a child of it: then it returns nil at once, even if the leadership was over already", "Resign in lead"},
 	{"election.Election.Resign", "It returns nil when a majority of the masters has confirmed the release, or there was nothing to release", "Resign from outside"},
 	{"election.Election.Resign", "or there was nothing to release", "Resign without a term"},
