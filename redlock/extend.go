@@ -60,7 +60,7 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 		case <-x.decided:
 		case <-ctx.Done():
 			ended = round.EndOf(ctx)
-			x.batch.Deliver() // by the list of members that is in force now
+			x.batch.Recount()
 		}
 		l.life.leave()
 		return x.result(lock, ended)

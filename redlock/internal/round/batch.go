@@ -92,12 +92,20 @@ func (b *Batch) Send(request pipeline.Request, deadline clock.Instant) {
 	}
 }
 
-// Deliver tells the observer the verdicts so far, and lets the others follow. Who waits no longer
-// calls it again: another list of members may be in force than when the last vote came.
+// Deliver tells the observer the verdicts so far, and lets the others follow.
 func (b *Batch) Deliver() {
 	b.mu.Lock()
 	b.sending = false
-	decided := b.decideLocked()
+	decided := b.decideLocked(false)
+	b.mu.Unlock()
+	b.tell(decided)
+}
+
+// Recount tells the observer which locks are won by the list of members that is in force now: it
+// may be another one than when the last vote came.
+func (b *Batch) Recount() {
+	b.mu.Lock()
+	decided := b.decideLocked(true)
 	b.mu.Unlock()
 	b.tell(decided)
 }
@@ -138,7 +146,7 @@ func (b *Batch) Complete(node int, reply any, err error) {
 			late = append(late, i)
 		}
 	}
-	decided := b.decideLocked()
+	decided := b.decideLocked(false)
 	b.mu.Unlock()
 	b.tell(decided)
 	for _, i := range late {
@@ -169,8 +177,9 @@ type decision struct {
 }
 
 // decideLocked returns the locks whose verdict has become final. Each is returned once, to whoever
-// calls this under mu first, and that goroutine tells the observer.
-func (b *Batch) decideLocked() (decided []decision) {
+// calls this under mu first, and that goroutine tells the observer. Between two votes, only a win
+// is final (onlyWon), as in [Round.recountLocked].
+func (b *Batch) decideLocked(onlyWon bool) (decided []decision) {
 	if b.sending {
 		return nil
 	}
@@ -182,7 +191,10 @@ func (b *Batch) decideLocked() (decided []decision) {
 			continue
 		}
 		votes := view.Count(&it.votes, asked)
-		if it.verdict = quorum.DecideHeld(votes); it.verdict != quorum.Pending {
+		if it.verdict = quorum.DecideHeld(votes); onlyWon && it.verdict != quorum.Won {
+			it.verdict = quorum.Pending
+		}
+		if it.verdict != quorum.Pending {
 			it.told = true
 			if it.verdict != quorum.Won {
 				it.decided = &standing{it.votes, view}

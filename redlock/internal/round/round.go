@@ -308,9 +308,13 @@ func (r *Round) takeLocked(node int, reply any) {
 	take(node, reply)
 }
 
-// decideLocked gives the round its verdict if the votes decide, and returns by which View they were
-// counted.
-func (r *Round) decideLocked() *members.View {
+// decideLocked gives the round its verdict if the votes decide.
+func (r *Round) decideLocked() { r.recountLocked(false) }
+
+// recountLocked is decideLocked, and returns by which View the votes were counted. Between two
+// votes, only a win is final (onlyWon): while a client learns a newer list, votes that are in do
+// not count for a moment.
+func (r *Round) recountLocked(onlyWon bool) *members.View {
 	view := r.rounds.Members.View()
 	if r.verdict != quorum.Pending {
 		return view
@@ -319,6 +323,9 @@ func (r *Round) decideLocked() *members.View {
 		r.verdict = r.decideAny(view)
 	} else {
 		r.verdict = r.rule(r.count(&r.votes, view))
+	}
+	if onlyWon && r.verdict != quorum.Won {
+		r.verdict = quorum.Pending
 	}
 	if r.verdict == quorum.Pending {
 		return view

@@ -23,12 +23,12 @@ func (r *Round) Await() { r.await(context.Background()) }
 
 // Wait returns the verdict, or Pending and the error of ctx if ctx ends first. By then, another
 // list of members may be in force than when the last vote came, so the votes are counted once more:
-// nobody is told that a round was undecided together with votes that decide it.
+// nobody is told that a round was undecided together with votes that win it.
 func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	r.await(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if view := r.decideLocked(); r.verdict == quorum.Pending {
+	if view := r.recountLocked(true); r.verdict == quorum.Pending {
 		cut := &standing{r.votes, view}
 		if r.rareLocked().cut = cut; r.rare.choice != nil {
 			cut.votes = r.rare.choice.forChosen(cut.votes)
