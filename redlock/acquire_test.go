@@ -3,6 +3,8 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/redquorum/redquorum/internal/fakeredis"
 	"github.com/redquorum/redquorum/internal/proof/virtual"
+	"github.com/redquorum/redquorum/pool"
 	"github.com/redquorum/redquorum/redlock"
 )
 
@@ -288,4 +291,23 @@ func TestALockThatIsCutShortBetweenTwoRoundsIsNotTaken(t *testing.T) {
 		})
 		c.Unlock(lock)
 	})
+}
+
+// A quorum may vote at the moment at which a call looks whether one does: it must not sleep on what
+// has happened. One of four masters never connects. On one processor that moment never comes.
+func TestACallThatAwaitsVotersMissesNoneOfThem(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	for range 150 {
+		inBubble(t, 4, func(t *testing.T, c *cluster) {
+			hangs := redlock.WithPool(pool.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address == c.Servers.Endpoints()[3] {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return c.Servers.Dial(ctx, network, address)
+			}))
+			l := c.Connecting(hangs, redlock.WithNodeTimeout(400*time.Millisecond))
+			assert.Less(t, virtual.Elapsed(func() { c.Lock(l, "a") }), 100*time.Millisecond)
+		})
+	}
 }

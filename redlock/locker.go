@@ -197,9 +197,9 @@ func (l *Locker) awaitVoters(ctx context.Context, now clock.Instant, timeout, li
 		return now
 	}
 	until := now.Add(timeout / 2)
-	for !l.members.View().Permits(life) {
-		changed := l.members.Undecided()
-		if changed == nil || !l.await(ctx, changed, until) {
+	for {
+		changed := l.members.Undecided() // before the look: what changes in between is not missed
+		if l.members.View().Permits(life) || changed == nil || !l.await(ctx, changed, until) {
 			break
 		}
 	}
