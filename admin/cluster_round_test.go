@@ -7,61 +7,82 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
 
-// whileOneIsRemoved runs a test on four members. From lose on, one is silent to the client, and
-// another one has something else under the key; the other two grant whatever they are asked. Then
-// the one that refuses is removed: two are a quorum, and no vote comes in that would say so.
-func whileOneIsRemoved(t *testing.T, name string, test func(c *cluster, l *redlock.Locker, lose, remove func())) {
+// whileOneIsRemoved runs a test on four members and a lock. One is silent to the client, another
+// one has something else under the keys, the other two grant whatever they are asked. Once the one
+// that refuses is removed, two are a quorum, and no vote comes in that would say so.
+func whileOneIsRemoved(t *testing.T, name string, test func(*cluster, *redlock.Locker, *redlock.Lock, func())) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
 			all, silent := []int{0, 1, 2, 3}, make([]atomic.Bool, 4)
 			operator := c.Among(all)
-			l := c.Listing(all, c.Sparing(silent), redlock.WithTTL(9*time.Second), redlock.WithNodeTimeout(9*time.Second))
+			l := c.Among(all, c.Sparing(silent), redlock.WithTTL(9*time.Second), redlock.WithNodeTimeout(4*time.Second))
 			time.Sleep(2 * virtual.MaxTTL)
-			test(c, l, func() {
-				silent[2].Store(true)
-				c.Set("a", "of another client", time.Minute, 3)
-			}, func() { c.change(operator, remove(3)) })
+			lock := c.Lock(l, "held")
+			time.Sleep(time.Second)
+			silent[2].Store(true)
+			for _, key := range []string{"a", "held"} {
+				c.Set(key, "of another client", time.Minute, 3)
+			}
+			test(c, l, lock, func() { c.change(operator, remove(3)) })
 		})
 	})
 }
 
+// calls are those whose rounds are awaited in ways of their own.
+var calls = map[string]func(ctx context.Context, l *redlock.Locker, lock *redlock.Lock) error{
+	"Lock": func(ctx context.Context, l *redlock.Locker, _ *redlock.Lock) error {
+		_, err := l.Lock(ctx, "a")
+		return err
+	},
+	"TryLock": func(ctx context.Context, l *redlock.Locker, _ *redlock.Lock) error {
+		_, err := l.TryLock(ctx, "a")
+		return err
+	},
+	"TryLockAny": func(ctx context.Context, l *redlock.Locker, _ *redlock.Lock) error {
+		_, err := l.TryLockAny(ctx, []string{"a"})
+		return err
+	},
+	"Verify": func(ctx context.Context, _ *redlock.Locker, lock *redlock.Lock) error { return lock.Verify(ctx) },
+	"Extend": func(ctx context.Context, _ *redlock.Locker, lock *redlock.Lock) error {
+		return lock.Extend(ctx, 9*time.Second)
+	},
+}
+
 func TestTheVotesOfARoundCountByTheListThatIsInForceAtItsEnd(t *testing.T) {
-	for name, call := range map[string]func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error){
-		"Lock":     func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.Lock(ctx, "a") },
-		"TryLock":  func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.TryLock(ctx, "a") },
-		"TryRLock": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) { return l.TryRLock(ctx, "a") },
-		"TryLockAny": func(ctx context.Context, l *redlock.Locker) (*redlock.Lock, error) {
-			return l.TryLockAny(ctx, []string{"a"})
-		},
-	} {
-		whileOneIsRemoved(t, name, func(c *cluster, l *redlock.Locker, lose, remove func()) {
-			lose()
-			ended := c.Ending(func() error { _, err := call(c.Within(4*time.Second), l); return err })
+	for name, call := range calls {
+		whileOneIsRemoved(t, name, func(c *cluster, l *redlock.Locker, lock *redlock.Lock, remove func()) {
+			ended := c.Ending(func() error { return call(c.Within(2*time.Second), l, lock) })
 			time.Sleep(time.Second)
 			remove()
 			assert.NoError(c.T, <-ended)
 		})
 	}
-	whileOneIsRemoved(t, "Verify", func(c *cluster, l *redlock.Locker, lose, remove func()) {
-		lock := c.Lock(l, "a")
-		lose()
-		ended := c.Ending(func() error { return lock.Verify(c.Within(2 * time.Second)) })
-		time.Sleep(time.Second)
-		remove()
-		assert.NoError(c.T, <-ended)
-	})
-	whileOneIsRemoved(t, "Extend", func(c *cluster, l *redlock.Locker, lose, remove func()) {
-		lock := c.Lock(l, "a")
-		lose()
-		ended := c.Ending(func() error { return lock.Extend(c.Within(2*time.Second), 9*time.Second) })
-		time.Sleep(time.Second)
-		remove()
-		assert.NoError(c.T, <-ended)
-	})
+}
+
+// While a client knows that masters were told another list, and not that list, their votes do not
+// count: a context that ends just then decides nothing. They count again by the list that comes.
+func TestACallWhoseContextEndsWhileAListIsLearnedIsNotDecidedByThat(t *testing.T) {
+	for name, call := range calls {
+		whileOneIsRemoved(t, name, func(c *cluster, l *redlock.Locker, lock *redlock.Lock, remove func()) {
+			c.Slow(200 * time.Millisecond)
+			live, cancel := context.WithCancel(ctx)
+			ended := c.Ending(func() error { return call(live, l, lock) })
+			c.Calls.Go(remove)
+			for s := l.Stats(); s.Nodes[0].Barred == nil || s.Nodes[1].Barred == nil; s = l.Stats() {
+				require.Equal(c.T, 4, s.Members, "that moment never came")
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+			require.ErrorIs(c.T, <-ended, context.Canceled)
+			time.Sleep(4 * time.Second)
+			assert.Equal(c.T, name == "Extend", lock.Remaining() > 3*time.Second)
+		})
+	}
 }

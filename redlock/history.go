@@ -25,8 +25,8 @@ import (
 // the newest 64 runs and 64 refusals of each of 256 names of a key prefix, for 30 days.
 //
 // No lock waits for a note, and no lock depends on one. A note is written in the background, within
-// a second of what it tells, or by Close; a Locker writes some 64 a second, and more than those
-// wait. A lock that ends before its beginning was noted has one note in all. Of the calls that do
+// a second of what it tells, or by Close; a Locker writes some 64 a second, and what is beyond that
+// waits. A lock that ends before its beginning was noted has one note in all. Of the calls that do
 // not get a name, a Locker notes the first at once, and then the last of each minute, with their
 // number. Notes are lost if a process dies; and dropped, and counted ([Stats.HistoryDropped]), when
 // more than 8 runs of a name wait, or notes of more than 1,024 names within a minute, or more than

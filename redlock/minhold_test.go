@@ -168,30 +168,25 @@ func TestForceUnlockEndsAMinimumHold(t *testing.T) {
 // the holder finds out.
 func TestASetThatLosesANameKeepsTheOthersForItsMinimumHold(t *testing.T) {
 	const d = 9 * time.Second
-	for name, take := range map[string]func(c *cluster, other *redlock.Locker, lock *redlock.Lock) error{
-		"by force": func(_ *cluster, other *redlock.Locker, _ *redlock.Lock) error {
+	for name, take := range map[string]func(other *redlock.Locker, lock *redlock.Lock) error{
+		"by force": func(other *redlock.Locker, _ *redlock.Lock) error {
 			return admin.Of(other).ForceUnlock(ctx, "b")
 		},
-		"by an adoption": func(_ *cluster, other *redlock.Locker, lock *redlock.Lock) error {
+		"by an adoption": func(other *redlock.Locker, lock *redlock.Lock) error {
 			_, err := other.Adopt(ctx, "b", lock.Value())
 			return err
-		},
-		"by a DEL at two masters": func(c *cluster, _ *redlock.Locker, _ *redlock.Lock) error {
-			c.Del("b", 0, 2)
-			return nil
 		},
 	} {
 		for found, find := range map[string]func(*redlock.Lock) error{
 			"by a renewal": func(lock *redlock.Lock) error { <-lock.Done(); return lock.Err() },
 			"by Verify":    func(lock *redlock.Lock) error { return lock.Verify(ctx) },
-			"by Extend":    func(lock *redlock.Lock) error { return lock.Extend(ctx, 2*time.Second) },
 		} {
 			t.Run(name+", found "+found, func(t *testing.T) {
 				inBubble(t, 3, func(t *testing.T, c *cluster) {
 					acquired := c.Clock.Now()
 					lock, err := c.Renewing(redlock.WithTTL(3*time.Second)).LockAll(ctx, []string{"a", "b"}, redlock.WithMinHold(d))
 					require.NoError(t, err)
-					require.NoError(t, take(c, c.Renewing(), lock))
+					require.NoError(t, take(c.Renewing(), lock))
 					require.ErrorIs(t, find(lock), redlock.ErrLost)
 					c.lasts("a", acquired, d)
 				})
