@@ -152,6 +152,25 @@ func TestABallotCountsTheVotesOfVotingNodes(t *testing.T) {
 	})
 }
 
+func TestDecideRelease(t *testing.T) {
+	for name, test := range map[string]struct {
+		votes Tally
+		want  Verdict
+	}{
+		"a quorum deleted it":                                     {Tally{Nodes: 3, Granted: 2, Expected: 3}, Won},
+		"the last vote decides":                                   {Tally{Nodes: 3, Granted: 1, Refused: 1, Expected: 3}, Pending},
+		"a quorum does not have it, and one never had":            {Tally{Nodes: 3, Granted: 1, Refused: 1, Failed: 1, Expected: 2, Absent: 1}, Won},
+		"one had it, and no other that answered":                  {Tally{Nodes: 3, Granted: 1, Failed: 2, Expected: 3}, NoQuorum},
+		"a quorum no longer had it":                               {Tally{Nodes: 3, Refused: 2, Expected: 3}, Denied},
+		"so many no longer had it that no quorum can":             {Tally{Nodes: 4, Granted: 2, Refused: 2, Expected: 4}, Denied},
+		"a member was added since, and a quorum no longer had it": {Tally{Nodes: 4, Granted: 1, Refused: 2, Expected: 3, Absent: 1}, Denied},
+		"one was removed since, and a quorum no longer had it":    {Tally{Nodes: 3, Granted: 1, Refused: 2, Expected: 4}, Denied},
+		"one was removed since, with which a quorum had it":       {Tally{Nodes: 4, Granted: 2, Refused: 2, Expected: 5}, NoQuorum},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, test.want, DecideRelease(test.votes)) })
+	}
+}
+
 func TestDecideToken(t *testing.T) {
 	const second = int64(1_000_000)
 	const far = 3600 * second

@@ -77,14 +77,14 @@ func DecideAnswered(t Tally) Verdict {
 // DecideRelease returns the verdict on a release. It is won when a quorum deleted the lock. It is
 // also won when all nodes have answered or failed and a quorum does not have the lock, as long as
 // the lock may have been held to the end: a node that never granted it is as free as one that
-// deleted it. It is denied when so many nodes no longer had the lock that no quorum can have held
-// it.
+// deleted it. It is denied when a quorum no longer had the lock, or so many nodes did not that no
+// quorum can have held it.
 func DecideRelease(t Tally) Verdict {
 	need := Need(t.Nodes)
 	switch gone := t.Refused - t.Absent; {
 	case t.Granted >= need:
 		return Won
-	case gone > max(t.Expected-need, 0): // a member that was added since makes need larger
+	case gone >= need, gone > max(t.Expected-need, 0): // members may have been removed, or added, since
 		return Denied
 	case t.Outstanding() > 0:
 		return Pending
