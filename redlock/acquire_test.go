@@ -131,6 +131,22 @@ func TestNodeErrorsAreNeverRefusals(t *testing.T) {
 	}
 }
 
+// A node that has no lock under the key is among those that decide the round. The others have one.
+func TestRefusalsThatComeLaterCountInPlaceOfOneThatIsNone(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithNodeTimeout(time.Second))
+		c.Do(0, "ZADD", "a", 1, "x")
+		c.Set("a", "another client", time.Minute, 1, 2, 3, 4)
+		c.Each(virtual.Delaying(0, 300*time.Millisecond), 3)
+		c.Each((*fakeredis.Node).Stop, 4)
+		_, err := l.TryLock(ctx, "a")
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.ErrorContains(t, err, "0 granted, 3 refused, 3 needed; redis://node0:6379: WRONGTYPE")
+		c.Each((*fakeredis.Node).Stop, 3)
+		c.NoQuorum(l)
+	})
+}
+
 // The server's words for a script do not name the command that its user may not use.
 func TestAMissingRightSaysWhoKnowsIt(t *testing.T) {
 	const hint = "(`redlock doctor` says what to do)"

@@ -13,13 +13,15 @@ import (
 // a lock is called taken, the refusals are confirmed by the release that goes to those nodes
 // anyway.
 
-// confirmedBy is the rule of the release u that confirms the refusals of r.
+// confirmedBy is the rule of the release u that confirms the refusals of r. If some of those by
+// which r was denied are none, votes that r gets later count in their place. On a connection, the
+// one to r comes before the one to u, so once all votes of u are in, there is nothing to wait for.
 func (r *Round) confirmedBy(u *Round) Rule {
-	r.mu.Lock()
-	view := r.rounds.Members.View()
-	votes, refusals := r.count(&r.votes, view), r.votes.Refused.And(view.Voting)
-	r.mu.Unlock()
-	return func(quorum.Tally) quorum.Verdict { // called with u.mu held
+	return func(quorum.Tally) quorum.Verdict { // called with u.mu held; never the other way round
+		r.mu.Lock()
+		view := r.rare.decided.view // r was denied before u was made
+		votes, refusals := r.count(&r.votes, view), r.votes.Refused.And(view.Voting)
+		r.mu.Unlock()
 		var wrong, out quorum.NodeSet
 		in := u.votes.In()
 		for i := range refusals.Nodes() {
@@ -35,6 +37,8 @@ func (r *Round) confirmedBy(u *Round) Rule {
 		case answered-out.Len() >= quorum.Need(votes.Nodes):
 			return quorum.Denied
 		case !out.Empty(): // even if it cannot be denied any more: the error names all such nodes
+			return quorum.Pending
+		case votes.Outstanding() > 0 && in != quorum.All(u.size()):
 			return quorum.Pending
 		default:
 			return quorum.NoQuorum
@@ -57,11 +61,10 @@ func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) bool {
 	defer r.mu.Unlock()
 	for i := range errs {
 		if r.votes.Refused.Has(i) && trouble.Of(errs[i]) == trouble.NoString {
-			for _, votes := range []*quorum.Ballot{&r.votes, &r.rare.decided.votes} {
-				votes.Refused.Remove(i)
-				votes.Failed.Add(i)
-			}
+			r.votes.Refused.Remove(i)
+			r.votes.Failed.Add(i)
 			r.failLocked(i, errs[i])
+			r.rare.decided.votes = r.votes // with those that came later, as they confirm it, or do not
 		}
 	}
 	return v != quorum.NoQuorum
