@@ -93,10 +93,13 @@ func (lock *Lock) awaitExtension(ctx context.Context) error {
 	}
 }
 
-// result returns what Extend returns.
+// result returns what Extend returns. The verdict comes first, then what it made of the lock.
 func (x *extension) result(lock *Lock, ended error) error {
-	err := lock.Err()
 	v, votes, errs := x.batch.Outcome(0)
+	if v != quorum.Pending {
+		<-x.decided // the goroutine that counted the last vote is telling the lock
+	}
+	err := lock.Err()
 	if v == quorum.Won || err != nil && v != quorum.Denied {
 		return err
 	}

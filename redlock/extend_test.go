@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -135,6 +136,43 @@ func TestALockThatIsReleasedAsItsRenewalBeginsIsNotExtended(t *testing.T) {
 		require.ErrorIs(t, lock.Err(), redlock.ErrReleased)
 		c.LeavesNothing(0)
 	})
+}
+
+// The verdict comes as the context ends, when Extend is about to look at the lock.
+func TestAnExtensionIsNotToldByVotesThatItsLockDoesNotKnow(t *testing.T) {
+	for name, gone := range map[string]bool{"granted": false, "denied": true} {
+		runBubble(t, name, 3, func(t *testing.T, c *cluster) {
+			c.Instantly()
+			clk := &interrupted{Clock: c.Clock, within: "(*Lock).Err"}
+			l := c.Locker(redlock.WithTTL(9*time.Second), redlock.WithNodeTimeout(2*time.Second), redlock.WithClock(clk))
+			lock := c.Lock(l, "a")
+			time.Sleep(time.Second)
+			if gone {
+				c.Del("a")
+			}
+			c.Each((*fakeredis.Node).Stop)
+			live, cancel := context.WithCancel(ctx)
+			ended := c.Ending(func() error { return lock.Extend(live, 9*time.Second) })
+			virtual.Settle()
+			answer := func() {
+				c.Each((*fakeredis.Node).Continue)
+				for range 10_000 { // the votes come, and wait for the mutex of the lock
+					runtime.Gosched()
+				}
+			}
+			clk.happen.Store(&answer)
+			cancel()
+			err := <-ended
+			require.Nil(t, clk.happen.Load(), "the votes came at that moment")
+			require.ErrorIs(t, err, context.Canceled)
+			var told *redlock.QuorumError
+			require.ErrorAs(t, err, &told)
+			assert.Equal(t, []int{0, 0}, []int{told.Granted, told.Refused}, "votes that decide were not told as undecided")
+			virtual.Settle()
+			assert.Equal(t, gone, errors.Is(lock.Err(), redlock.ErrLost))
+			assert.Equal(t, !gone, lock.Remaining() > 8*time.Second)
+		})
+	}
 }
 
 // A node refuses the lock, because it has the key of an earlier holder, and its answer is late. It
