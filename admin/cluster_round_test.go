@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,13 +56,21 @@ var calls = map[string]func(ctx context.Context, l *redlock.Locker, lock *redloc
 	},
 }
 
-func TestTheVotesOfARoundCountByTheListThatIsInForceAtItsEnd(t *testing.T) {
-	for name, call := range calls {
+func TestACallEndsOnceTheListInForceDecidesIt(t *testing.T) {
+	ends := maps.Clone(calls)
+	ends["Unlock"] = func(ctx context.Context, _ *redlock.Locker, lock *redlock.Lock) error { return lock.Unlock(ctx) }
+	for name, call := range ends {
 		whileOneIsRemoved(t, name, func(c *cluster, l *redlock.Locker, lock *redlock.Lock, remove func()) {
-			ended := c.Ending(func() error { return call(c.Within(2*time.Second), l, lock) })
-			time.Sleep(time.Second)
-			remove()
-			assert.NoError(c.T, <-ended)
+			var learns <-chan error // a call by which the client hears of the change
+			took := virtual.Elapsed(func() {
+				ended := c.Ending(func() error { return call(ctx, l, lock) })
+				time.Sleep(time.Second)
+				remove()
+				learns = c.Ending(func() error { _, err := l.Lock(ctx, "another"); return err })
+				assert.NoError(c.T, <-ended)
+			})
+			assert.Less(c.T, took, 3*time.Second, "less than the node timeout")
+			assert.NoError(c.T, <-learns)
 		})
 	}
 }

@@ -60,7 +60,6 @@ func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) (err error) {
 		case <-x.decided:
 		case <-ctx.Done():
 			ended = round.EndOf(ctx)
-			x.batch.Recount()
 		}
 		l.life.leave()
 		return x.result(lock, ended)

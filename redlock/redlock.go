@@ -42,6 +42,7 @@
 package redlock
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -131,7 +132,7 @@ func newLocker(cfg config, nodes []*pipeline.Node, owns bool) *Locker {
 		Mode: members.Mode(cfg.quarantine), MaxTTL: cfg.maxTTL, Cluster: cfg.cluster, Looks: cfg.looks, Clock: cfg.clock,
 		Dial: l.dialer(nodes), Owns: owns,
 	}, nodes, &members.Observer{
-		VotesChanged: l.votesChanged, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
+		VotesChanged: l.votesChanged, CountsAnew: l.countAnew, ServerForgot: l.serverForgot, RosterChanged: l.rosterChanged,
 		HoldsLocks: func() bool { return l.expiry.Len() > 0 },
 	})
 	l.rounds = round.Rounds{Members: l.members, Began: l.life.enterRound, Counting: l.countRelease, Voted: l.released, Few: l.life.few}
@@ -156,6 +157,20 @@ func (l *Locker) votesChanged() {
 		if why, known := l.members.Outcome(i); known {
 			stats := l.nodes()[i].Stats()
 			l.events.node(i, &stats, why)
+		}
+	}
+}
+
+// countAnew makes all rounds that nodes have not answered count their votes once more: those that
+// are in may win them now. Of each, some node still has a call, and its Sink is the round.
+func (l *Locker) countAnew() {
+	rounds := map[pipeline.Sink]struct{}{}
+	for _, node := range l.nodes() {
+		maps.Copy(rounds, node.Unanswered())
+	}
+	for sink := range rounds {
+		if r, counts := sink.(interface{ Recount() }); counts {
+			r.Recount()
 		}
 	}
 }

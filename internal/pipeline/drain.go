@@ -32,17 +32,10 @@ func (n *Node) Drain(ctx context.Context) (left int) {
 // keptLocked returns how many kept calls the server has not answered, whether or not somebody still
 // waits for them.
 func (n *Node) keptLocked() (kept int) {
-	count := func(r *ring) {
-		for i := range r.len() {
-			if r.at(i).Keep {
-				kept++
-			}
+	for c := range n.callsLocked() {
+		if c.Keep {
+			kept++
 		}
-	}
-	count(&n.queue)
-	if n.conn != nil {
-		count(&n.conn.retries)
-		count(&n.conn.pending)
 	}
 	return kept
 }

@@ -72,6 +72,30 @@ func TestWithdrawnCallsEndAtOnceAndAreNotSentAnyMore(t *testing.T) {
 	})
 }
 
+func TestUnansweredCallsAreThoseThatHaveNotEnded(t *testing.T) {
+	queued(t, func(h *harness, _, connect func()) {
+		first, kept := h.command("SET", "a", "v"), h.release("kept")
+		of := func(w ...*waiter) map[Sink]struct{} {
+			sinks := map[Sink]struct{}{}
+			for _, w := range w {
+				sinks[w] = struct{}{}
+			}
+			return sinks
+		}
+		assert.Equal(t, of(first, kept), h.node.Unanswered(), "queued")
+		connect()
+		first.reply()
+		kept.reply()
+		assert.Empty(t, h.node.Unanswered())
+		h.server.Stop()
+		sent := h.command("SET", "late", "v")
+		synctest.Wait()
+		assert.Equal(t, of(sent), h.node.Unanswered(), "sent")
+		pass(testDeadline)
+		assert.Empty(t, h.node.Unanswered(), "ended, and not answered")
+	})
+}
+
 func TestNodeThatIsDownFailsAtOnce(t *testing.T) {
 	inBubbleOn(t, (*fakeredis.Node).Kill, func(h *harness) {
 		first := h.command("PING") // waits for the first dial, which fails at once

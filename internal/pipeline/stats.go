@@ -30,24 +30,12 @@ func (n *Node) Stats() Stats {
 	if n.state == Down {
 		s.Err = n.downErr
 	}
-	count := func(r *ring) {
-		for i := range r.len() {
-			switch c := r.at(i); {
-			case !c.completed:
-				s.Waiting++
-			case c.Keep:
-				s.Kept++
-			}
-		}
+	for range n.unansweredLocked() {
+		s.Waiting++
 	}
-	count(&n.queue)
-	if n.conn != nil {
-		count(&n.conn.retries)
-		count(&n.conn.pending)
-		for _, o := range n.conn.unproven {
-			if !o.call.completed {
-				s.Waiting++
-			}
+	for c := range n.callsLocked() {
+		if c.completed && c.Keep {
+			s.Kept++
 		}
 	}
 	return s

@@ -51,6 +51,7 @@ const (
 // node: they must not wait for an answer of a node.
 type Observer struct {
 	VotesChanged  func()               // time or a server may have changed whose votes count
+	CountsAnew    func()               // votes that are in count in another way than before
 	ServerForgot  func()               // a server has forgotten what it held
 	HoldsLocks    func() bool          // are there locks that must not be forgotten unnoticed?
 	RosterChanged func(*record.Roster) // votes count by another version of the cluster's list from now on
@@ -347,10 +348,10 @@ func (ms *Membership) connected(i int, id pipeline.Identity) {
 // once, on this goroutine, and that takes the mutex again.
 func (ms *Membership) endLocked(forgot bool) {
 	forgot = ms.expelCopiesLocked() || forgot
-	before := ms.View().Roster
+	before := ms.View()
 	ms.reconcileLocked()
 	ms.setTimerLocked(ms.decideLocked())
-	roster := ms.View().Roster
+	view := ms.View()
 	outbox := ms.outbox
 	ms.outbox = nil
 	ms.mu.Unlock()
@@ -358,8 +359,11 @@ func (ms *Membership) endLocked(forgot bool) {
 	if forgot {
 		ms.observer.ServerForgot()
 	}
-	if roster != before {
-		ms.observer.RosterChanged(roster)
+	if !view.countsAs(before) {
+		ms.observer.CountsAnew()
+	}
+	if view.Roster != before.Roster {
+		ms.observer.RosterChanged(view.Roster)
 	}
 	ms.observer.VotesChanged()
 }

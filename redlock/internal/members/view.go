@@ -214,6 +214,11 @@ func (v *View) Count(b *quorum.Ballot, asked quorum.NodeSet) quorum.Tally {
 	return b.Count(v.size, v.members.And(asked), v.Voting)
 }
 
+// countsAs reports whether any votes count the same by two Views.
+func (v *View) countsAs(other *View) bool {
+	return v.size == other.size && v.members == other.members && v.Voting == other.Voting && v.Duplicates == other.Duplicates
+}
+
 // CountRelease is Count for a release. A server that was found listed twice is expected once.
 func (v *View) CountRelease(b *quorum.Ballot, asked, expected quorum.NodeSet) quorum.Tally {
 	return b.CountRelease(v.size, v.members.And(asked), v.Voting, expected.Minus(v.Duplicates))

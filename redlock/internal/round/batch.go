@@ -101,8 +101,7 @@ func (b *Batch) Deliver() {
 	b.tell(decided)
 }
 
-// Recount tells the observer which locks are won by the list of members that is in force now: it
-// may be another one than when the last vote came.
+// Recount is [Round.Recount] for each lock of the batch.
 func (b *Batch) Recount() {
 	b.mu.Lock()
 	decided := b.decideLocked(true)

@@ -205,6 +205,9 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 		}
 		node.Do(call)
 	}
+	if r.rounds.Members.View() != view {
+		r.Recount()
+	}
 }
 
 // askedLocked returns what a node is asked.

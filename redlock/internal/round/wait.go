@@ -41,6 +41,17 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 	return r.verdict, nil
 }
 
+// Recount counts the votes once more. Whoever learns that votes count in another way than before
+// tells it to all rounds that nodes have not answered ([pipeline.Node.Unanswered]), so a call ends
+// as soon as the votes that are in win it. A round that is on its way to a node meanwhile is not
+// found there: Send looks for itself.
+func (r *Round) Recount() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recountLocked(true)
+	r.tellMoreLocked()
+}
+
 // await returns when there is a verdict, or ctx ends. The first that waits gets a channel
 // that is used again: whoever takes it away from the round under mu, the round with its signal or
 // the waiter without, leaves it to the waiter alone. So no signal of one round reaches another.
