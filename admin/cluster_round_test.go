@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redquorum/redquorum/admin"
+	"github.com/redquorum/redquorum/internal/look"
 	"github.com/redquorum/redquorum/internal/proof/virtual"
 	"github.com/redquorum/redquorum/redlock"
 )
@@ -94,4 +96,45 @@ func TestACallWhoseContextEndsWhileAListIsLearnedIsNotDecidedByThat(t *testing.T
 			assert.Equal(c.T, name == "Extend", lock.Remaining() > 3*time.Second)
 		})
 	}
+}
+
+// Two masters are silent, and one of them is removed: the other two are a quorum then.
+func TestAQuestionThatDoesNotWaitForAllEndsByTheListInForce(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		all, silent := []int{0, 1, 2, 3}, make([]atomic.Bool, 4)
+		operator := c.Among(all)
+		l := c.Among(all, c.Sparing(silent), redlock.WithNodeTimeout(9*time.Second))
+		time.Sleep(2 * virtual.MaxTTL)
+		silent[2].Store(true)
+		silent[3].Store(true)
+		took := virtual.Elapsed(func() {
+			ended := c.Ending(func() error {
+				_, err := admin.Of(l).Inspect(look.Within(ctx, 100*time.Millisecond), "a")
+				return err
+			})
+			time.Sleep(time.Second)
+			c.change(operator, remove(3))
+			assert.NoError(t, <-ended)
+		})
+		assert.Less(t, took, 5*time.Second)
+	})
+}
+
+// One of two that answered loses its vote while the last one has its time to answer.
+func TestAQuestionThatDoesNotWaitForAllHasTheAnswersOfAQuorum(t *testing.T) {
+	inCluster(t, 3, 0, func(t *testing.T, c *cluster) {
+		l := c.Among([]int{0, 1, 2}, redlock.WithNodeTimeout(9*time.Second))
+		time.Sleep(2 * virtual.MaxTTL)
+		c.Each(virtual.Delaying(150*time.Millisecond, 150*time.Millisecond), 2)
+		took := virtual.Elapsed(func() {
+			ended := c.Ending(func() error {
+				_, err := admin.Of(l).Inspect(look.Within(ctx, 250*time.Millisecond), "a")
+				return err
+			})
+			time.Sleep(50 * time.Millisecond)
+			c.Each(virtual.Empty, 1)
+			assert.NoError(t, <-ended)
+		})
+		assert.Less(t, took, time.Second)
+	})
 }

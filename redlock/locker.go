@@ -215,18 +215,27 @@ func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name str
 	lag, bounded := look.Lag(ctx)
 	var mu sync.Mutex
 	var replies []any
-	answered := 0
 	take := func(node int, reply any) {
 		mu.Lock()
 		defer mu.Unlock()
 		replies[node] = reply
-		if view := l.members.View(); bounded && view.Voting.Has(node) {
-			if answered++; answered == view.Need() {
-				l.clock.AfterFunc(lag, stop)
-			}
+	}
+	var r *round.Round
+	var lags, enough atomic.Bool // the others are given their time; it is over
+	over := func() {
+		lags.Store(false) // first: an answer that comes now gives them time again
+		if r.QuorumAnswered() {
+			enough.Store(true)
+			stop()
 		}
 	}
-	r := l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: awaitAll, Replies: take})
+	rule := func(votes quorum.Tally) quorum.Verdict {
+		if bounded && quorum.DecideAnswered(votes) == quorum.Won && lags.CompareAndSwap(false, true) {
+			l.clock.AfterFunc(lag, over)
+		}
+		return awaitAll(votes)
+	}
+	r = l.rounds.New(&round.Spec{Request: request, Meaning: wire.Any, Rule: rule, Replies: take})
 	replies = make([]any, len(r.Nodes()))
 	deadline := l.clock.Now().Add(timeout)
 	l.awaitVoters(ctx, l.clock.Now(), timeout, 0)
@@ -234,7 +243,7 @@ func (l *Locker) askEach(ctx context.Context, request pipeline.Request, name str
 	v, ended := l.verdict(ctx, r)
 	mu.Lock()
 	defer mu.Unlock()
-	if v == quorum.Won || (v == quorum.Pending && r.QuorumAnswered() && !errors.Is(ended, ErrClosed)) {
+	if v == quorum.Won || (v == quorum.Pending && (enough.Load() || r.QuorumAnswered()) && !errors.Is(ended, ErrClosed)) {
 		return slices.Clone(replies), r, nil
 	}
 	return slices.Clone(replies), r, roundError(r, "inspect", name, ErrNoQuorum, nil).endedBy(ended)
