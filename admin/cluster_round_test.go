@@ -98,6 +98,35 @@ func TestACallWhoseContextEndsWhileAListIsLearnedIsNotDecidedByThat(t *testing.T
 	}
 }
 
+// A key of another type is no lock. Of the other three, two refuse, and one is silent.
+func TestRefusalsAreConfirmedByTheListInForce(t *testing.T) {
+	for name, gone := range map[string]int{"of another type": 0, "silent": 3} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+				all, silent := []int{0, 1, 2, 3}, make([]atomic.Bool, 4)
+				operator := c.Among(all)
+				l := c.Among(all, c.Sparing(silent), redlock.WithNodeTimeout(4*time.Second))
+				time.Sleep(2 * virtual.MaxTTL)
+				c.Do(0, "ZADD", "a", 1, "x")
+				c.Set("a", "another client", time.Minute, 1, 2)
+				silent[3].Store(true)
+				var learns <-chan error
+				took := virtual.Elapsed(func() {
+					ended := c.Ending(func() error { _, err := l.TryLock(ctx, "a"); return err })
+					time.Sleep(time.Second)
+					c.change(operator, remove(gone))
+					learns = c.Ending(func() error { _, err := l.Lock(ctx, "another"); return err })
+					err := <-ended
+					require.ErrorIs(t, err, redlock.ErrTaken)
+					assert.ErrorContains(t, err, "0 granted, 2 refused, 2 needed")
+				})
+				assert.Less(t, took, 3*time.Second, "less than the node timeout")
+				assert.NoError(t, <-learns)
+			})
+		})
+	}
+}
+
 // Two masters are silent, and one of them is removed: the other two are a quorum then.
 func TestAQuestionThatDoesNotWaitForAllEndsByTheListInForce(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {

@@ -207,8 +207,10 @@ func (l *Locker) finish(ctx context.Context, lock *Lock, r *round.Round, c *call
 	// Within the one node timeout that the caller was promised. A release that this cuts short goes
 	// to a node that refused; the others are kept.
 	lock.undo(u, r.MayHold(), r.Deadline())
-	if how.Confirms != nil && !r.RefusalsConfirmed(ctx, u) {
-		reason = ErrNoQuorum
+	if how.Confirms != nil {
+		if confirmed, cut := r.RefusalsConfirmed(ctx, u); !confirmed {
+			reason, ended = ErrNoQuorum, cut
+		}
 	}
 	if l.life.isClosed() {
 		return nil, ErrClosed

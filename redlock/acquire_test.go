@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -144,6 +145,55 @@ func TestRefusalsThatComeLaterCountInPlaceOfOneThatIsNone(t *testing.T) {
 		assert.ErrorContains(t, err, "0 granted, 3 refused, 3 needed; redis://node0:6379: WRONGTYPE")
 		c.Each((*fakeredis.Node).Stop, 3)
 		c.NoQuorum(l)
+	})
+}
+
+// No denial is possible any more, whatever the last one says.
+func TestACallDoesNotWaitForARefusalThatConfirmsNothing(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithNodeTimeout(time.Second))
+		for i := range c.Servers {
+			c.Do(i, "ZADD", "a", 1, "x")
+		}
+		c.Each((*fakeredis.Node).Stop, 2)
+		assert.Less(t, virtual.Elapsed(func() { c.NoQuorum(l) }), 100*time.Millisecond)
+	})
+}
+
+// Those that answered have no lock, or too few have. The context ends while the last is silent.
+func TestAContextThatEndsDoesNotMakeANameTaken(t *testing.T) {
+	for _, locks := range []int{0, 2} {
+		inBubble(t, 5, func(t *testing.T, c *cluster) {
+			l := c.Locker(redlock.WithNodeTimeout(2 * time.Second))
+			for i := range 4 {
+				if i < locks {
+					c.Set("a", "another client", time.Minute, i)
+				} else {
+					c.Do(i, "ZADD", "a", 1, "x")
+				}
+			}
+			c.Each((*fakeredis.Node).Stop, 4)
+			_, err := l.TryLock(c.Within(500*time.Millisecond), "a")
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.NotErrorIs(t, err, redlock.ErrTaken)
+			assert.Equal(t, locks == 2, errors.Is(err, context.DeadlineExceeded), "%v: the last vote could confirm it", err)
+		})
+	}
+}
+
+// A node that connects gets the attempt and its release together, and the proof behind both: so its
+// refusal counts when it has answered the release.
+func TestARefusalCountsThatIsProvenBehindTheRelease(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, c *cluster) {
+		l := c.Locker(redlock.WithNodeTimeout(2 * time.Second))
+		c.Do(0, "ZADD", "a", 1, "x")
+		c.Set("a", "another client", time.Minute, 1, 2, 3)
+		c.Each(virtual.Kill, 4)
+		virtual.Settle()
+		c.Each(virtual.Delaying(0, 20*time.Millisecond), 3)
+		c.Each((*fakeredis.Node).Disconnect, 3)
+		time.Sleep(time.Millisecond)
+		c.Taken(l, "a")
 	})
 }
 

@@ -74,6 +74,8 @@ type rare struct {
 
 	more chan struct{} // signalled at each vote; nil unless more than the verdict is awaited
 
+	confirming *Round // the release that confirms its refusals; nil while nobody waits for that
+
 	choice *choice // nil unless nodes give one of several
 }
 
@@ -187,10 +189,10 @@ func (r *Round) Send(deadline clock.Instant, keep quorum.NodeSet) {
 		other, override = r.rare.override.Node, &r.rare.override.Request
 		r.prepare(override, deadline)
 	}
+	view := r.rounds.Members.View()
 	if !in.Empty() {
 		r.decideLocked()
 	}
-	view := r.rounds.Members.View()
 	for i, node := range nodes {
 		if in.Has(i) {
 			continue
@@ -290,10 +292,13 @@ func (r *Round) Complete(node int, reply any, err error) {
 	vote := Vote{
 		Node: node, Kind: v, Awaited: int(r.awaited) == 1+node, Stray: stray, Last: r.votes.In() == quorum.All(r.size()),
 	}
-	holder := r.holder
+	holder, confirming := r.holder, r.confirmingLocked()
 	r.mu.Unlock()
 	if r.background {
 		r.rounds.Voted(r, vote)
+	}
+	if confirming != nil {
+		confirming.decide()
 	}
 	if holder != nil {
 		holder.Late(vote)

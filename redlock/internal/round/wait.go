@@ -47,9 +47,13 @@ func (r *Round) Wait(ctx context.Context) (quorum.Verdict, error) {
 // found there: Send looks for itself.
 func (r *Round) Recount() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.recountLocked(true)
 	r.tellMoreLocked()
+	confirming := r.confirmingLocked()
+	r.mu.Unlock()
+	if confirming != nil {
+		confirming.decide()
+	}
 }
 
 // await returns when there is a verdict, or ctx ends. The first that waits gets a channel
