@@ -20,6 +20,7 @@ type network struct {
 	mu   sync.Mutex      // guards the fields below
 	off  map[string]bool // the masters to which nothing is carried
 	dead bool            // nothing is, to any: the client has died
+	lost string          // the master that gets nothing of what is carried to it; empty for none
 }
 
 // Dial connects to a master.
@@ -44,6 +45,13 @@ func (n *network) cuts(address string, off bool) {
 	n.off[address] = off
 }
 
+// loses loses what goes to a master without a word, or nothing more.
+func (n *network) loses(address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = address
+}
+
 // dies refuses all that the client sends from now on.
 func (n *network) dies() {
 	n.mu.Lock()
@@ -61,6 +69,12 @@ type wire struct {
 func (w wire) Write(b []byte) (int, error) {
 	if !w.of.carries(w.address) {
 		return 0, syscall.ECONNRESET
+	}
+	w.of.mu.Lock()
+	lost := w.of.lost == w.address
+	w.of.mu.Unlock()
+	if lost {
+		return len(b), nil
 	}
 	return w.Conn.Write(b)
 }
