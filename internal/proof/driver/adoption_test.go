@@ -8,7 +8,7 @@ import (
 )
 
 // adoptsAtMoments has adoptions fail at the moments at which the old holder may go wrong: beside
-// its release, and as its TTL ends.
+// its release, and as its TTL ends. Then a set loses one of its names.
 func adoptsAtMoments(a *actor) {
 	a.ready()
 	p := a.plan.clients[0]
@@ -20,7 +20,31 @@ func adoptsAtMoments(a *actor) {
 		a.adoptsBesideRelease(holder)
 		a.adoptsAtTheEnd(holder)
 	}
+	a.losesOneOfTwo(holder)
 	holder.close()
+}
+
+// losesOneOfTwo takes one of two names from a lock with a minimum hold. The other one stays taken.
+func (a *actor) losesOneOfTwo(holder *life) {
+	names, least, began := []string{a.fresh(), a.fresh()}, a.plan.maxTTL/2, a.clock.Now()
+	lock, err := holder.locker.TryLockAll(a.base, names, redlock.WithMinHold(least), redlock.WithoutRenewal())
+	a.note("script", "TryLockAll %v: %v", names, err)
+	if err != nil {
+		return
+	}
+	holder.got.Add(1)
+	for _, m := range a.masters {
+		_, _ = m.do("DEL", names[1]) //nolint:errcheck // all are up
+	}
+	ends := pick(a.rng, lock.Verify, lock.Unlock, func(ctx context.Context) error { return lock.Extend(ctx, a.plan.maxTTL) })
+	a.note("script", "it has lost %s: %v", names[1], ends(a.base))
+	other := a.clients[2].current()
+	next, err := other.locker.TryLock(a.base, names[0], redlock.WithoutRenewal())
+	a.promise("minimum hold", err != nil || a.since(began) >= least, "%s was acquired %v after a set with a minimum hold of %v", names[0], a.since(began), least)
+	if err == nil {
+		other.got.Add(1)
+		_ = next.Unlock(a.base) //nolint:errcheck // the name is not used again
+	}
 }
 
 // adopt goes on with a lock of another client, which is the worse for it. It reports whether it
