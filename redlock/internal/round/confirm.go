@@ -30,6 +30,9 @@ func (r *Round) confirmedBy(u *Round) Rule {
 		if w == quorum.NoQuorum { // while a list is learned, votes that are in do not count by it
 			return v
 		}
+		if w == quorum.Won {
+			r.rare.decided = &standing{r.votes, now} // which tells why the name is taken
+		}
 		return w
 	}
 }
@@ -105,14 +108,8 @@ func (r *Round) RefusalsConfirmed(ctx context.Context, u *Round) (confirmed bool
 			at.votes = r.votes // with those that came later, as they confirm it, or do not
 		}
 	}
-	enough := quorum.DecideAnswered(r.count(&at.votes, at.view)) == quorum.Won
-	switch {
-	case v == quorum.Won && !enough:
-		at.view = r.rounds.Members.View() // by which they are confirmed
-		return true, nil
-	case v == quorum.Pending && !enough:
+	if v == quorum.Pending && quorum.DecideAnswered(r.count(&at.votes, at.view)) != quorum.Won {
 		return false, EndOf(ctx)
-	default:
-		return v != quorum.NoQuorum, nil
 	}
+	return v != quorum.NoQuorum, nil
 }
