@@ -127,6 +127,35 @@ func TestRefusalsAreConfirmedByTheListInForce(t *testing.T) {
 	}
 }
 
+// Two of four grant, which is a quorum once the one that is down is removed. That comes too late:
+// the round was denied, and what it was granted is given back.
+func TestADenialIsNotConfirmedByAListByWhichItIsNone(t *testing.T) {
+	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {
+		all, silent := []int{0, 1, 2, 3}, make([]atomic.Bool, 4)
+		operator := c.Among(all)
+		l := c.Among(all, c.Sparing(silent), redlock.WithTTL(9*time.Second), redlock.WithNodeTimeout(8*time.Second))
+		time.Sleep(2 * virtual.MaxTTL)
+		c.Set("a", "another client", time.Minute, 2)
+		c.Each(virtual.Kill, 3)
+		c.Slow(200 * time.Millisecond)
+		ended := c.Ending(func() error { _, err := l.TryLock(ctx, "a"); return err })
+		time.Sleep(150 * time.Millisecond) // its SET is answered, and its release gets lost
+		silent[2].Store(true)
+		c.change(operator, remove(3))
+		c.Calls.Go(func() { // it hears of the change, and may find no quorum for it
+			if other, err := l.TryLock(c.Within(time.Second), "another"); err == nil {
+				assert.NoError(t, other.Unlock(ctx))
+			}
+		})
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 3, l.Stats().Members)
+		require.Empty(t, ended, "its release is not confirmed yet")
+		err := <-ended
+		require.ErrorIs(t, err, redlock.ErrTaken)
+		assert.ErrorContains(t, err, "2 granted, 1 refused, 3 needed")
+	})
+}
+
 // Two masters are silent, and one of them is removed: the other two are a quorum then.
 func TestAQuestionThatDoesNotWaitForAllEndsByTheListInForce(t *testing.T) {
 	inCluster(t, 4, 0, func(t *testing.T, c *cluster) {

@@ -52,6 +52,8 @@ func (r *Round) confirmedLocked(u *Round, view *members.View) quorum.Verdict {
 	}
 	answered, need := votes.Granted+votes.Refused-wrong.Len(), quorum.Need(votes.Nodes)
 	switch {
+	case votes.Granted >= need: // by this list, r was not denied
+		return quorum.NoQuorum
 	case answered-out.Len() >= need:
 		return quorum.Won
 	case !out.Empty(): // even if there are too few: the error names all such nodes
