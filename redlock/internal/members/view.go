@@ -214,7 +214,7 @@ func (v *View) Count(b *quorum.Ballot, asked quorum.NodeSet) quorum.Tally {
 	return b.Count(v.size, v.members.And(asked), v.Voting)
 }
 
-// countsAs reports whether any votes count the same by two Views.
+// countsAs reports whether votes count the same by both Views, whichever they are.
 func (v *View) countsAs(other *View) bool {
 	return v.size == other.size && v.members == other.members && v.Voting == other.Voting && v.Duplicates == other.Duplicates
 }

@@ -84,7 +84,7 @@ func DecideRelease(t Tally) Verdict {
 	switch gone := t.Refused - t.Absent; {
 	case t.Granted >= need:
 		return Won
-	case gone >= need, gone > max(t.Expected-need, 0): // members may have been removed, or added, since
+	case gone >= need, gone > max(t.Expected-need, 0): // members may have come or gone
 		return Denied
 	case t.Outstanding() > 0:
 		return Pending
